@@ -126,7 +126,7 @@ impl Operations {
         app: AppId,
         provider: ProviderKind,
     ) -> Result<CredentialCheck, StoreError> {
-        let provider = self.providers.for_check(app, provider).await?;
+        let provider = self.providers.provider_for_check(app, provider).await?;
         let checking = tokio::spawn(timeout(CHECK_WAIT, async move { provider.check().await }));
         Ok(match checking.await {
             Ok(Ok(check)) => check,

@@ -32,7 +32,7 @@ impl StoredProviders {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the provider is not configured.
-    pub(crate) async fn for_check(
+    pub(crate) async fn provider_for_check(
         &self,
         app: AppId,
         provider: ProviderKind,
@@ -70,7 +70,9 @@ impl ProviderSource for StoredProviders {
                 rate_per_second: config.rate_per_second(),
             },
             Err(error) => {
-                if row.sealed.is_empty() {
+                // `notify-server forget-credentials` leaves no sealed configuration.
+                let was_erased = row.sealed.is_empty();
+                if was_erased {
                     tracing::warn!(
                         app = %app_id,
                         provider = provider.as_str(),
@@ -130,14 +132,14 @@ pub(crate) struct DatabaseTokenStore {
 }
 
 impl DatabaseTokenStore {
-    /// Decrypts a stored token.
+    /// Decrypts the token of a row. If that fails, the result has no token and keeps the times of the row.
     fn open(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
-        // A token that was sealed with an earlier master key is replaced, as an expired token is.
-        let plain = self.master_key.open_token(name, &row.sealed).inspect_err(|error| {
+        let decrypted = self.master_key.open_token(name, &row.sealed).inspect_err(|error| {
+            // A token that was sealed with an earlier master key is replaced, as an expired token is.
             let cause = error_chain(error);
             tracing::warn!(cause, "a kept provider token cannot be opened: it is signed again");
         });
-        let text = plain.ok().and_then(|plain| String::from_utf8(plain.to_vec()).ok());
+        let text = decrypted.ok().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         let token = text.map(|text| SignedToken {
             text: SecretString::from(text),
             at: row.issued_at,

@@ -45,7 +45,7 @@ pub(crate) const THROTTLED: &str = "throttled";
 /// The provider did not respond in time.
 pub(crate) const TIMEOUT: &str = "timeout";
 
-/// All reasons.
+/// All reasons that a delivery can have.
 pub(crate) const ALL: &[&str] = &[
     ADDRESS_OF_ANOTHER_PROVIDER,
     CANCELED,

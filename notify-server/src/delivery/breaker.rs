@@ -85,6 +85,7 @@ impl BreakerState {
         }
     }
 
+    /// See [`CircuitBreaker::is_waiting_for_probe`].
     fn is_waiting_for_probe(&self, now: Timestamp) -> bool {
         match *self {
             Self::Closed | Self::Throttled { .. } | Self::Unreachable { .. } | Self::Suspect => {
@@ -273,8 +274,9 @@ impl CircuitBreaker {
         !tests_reachability && state.is_waiting_for_probe(now)
     }
 
-    /// Whether all deliveries wait at that time for a probe or its result, or for an administrator. The
-    /// end of such a wait is not known in advance.
+    /// Whether all deliveries wait at that time for a probe of rejected credentials, for the result of a
+    /// probe in flight, or for an administrator. The end of such a wait is not known in advance. This is
+    /// false for an unreachable provider: its deliveries are given a new time and are sent after it.
     pub(crate) fn is_waiting_for_probe(&self, now: Timestamp) -> bool {
         self.lock().is_waiting_for_probe(now)
     }
@@ -340,20 +342,20 @@ impl CircuitBreaker {
     /// Stops all deliveries until an administrator releases the breaker. Returns false if the breaker was
     /// tripped before.
     pub(crate) fn trip(&self) -> bool {
-        let mut is_first = false;
+        let mut trips_now = false;
         self.change(|state| {
-            is_first = *state != BreakerState::Tripped;
-            is_first.then_some(BreakerState::Tripped)
+            trips_now = *state != BreakerState::Tripped;
+            trips_now.then_some(BreakerState::Tripped)
         });
-        is_first
+        trips_now
     }
 
     /// Records an attempt that failed without an answer about our credentials or the message. After one
     /// failed connection, or many failures in a row, nothing is sent for a while, and then a probe. An
     /// outage therefore turns few deliveries into retries and causes few requests. Returns whether an
     /// outage begins.
-    pub(crate) fn on_failure(&self, certainty: Processing, now: Timestamp) -> bool {
-        let is_outage = match certainty {
+    pub(crate) fn on_failure(&self, processing: Processing, now: Timestamp) -> bool {
+        let is_outage = match processing {
             Processing::NotProcessed => true,
             Processing::Failed => {
                 let before = self.consecutive_failures.fetch_add(1, Ordering::AcqRel);

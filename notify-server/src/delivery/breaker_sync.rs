@@ -83,7 +83,7 @@ struct ReplicaState {
 pub(crate) struct PendingUpdate {
     pub(crate) status: ProviderStatus,
     /// Number of the latest record that this server has read; 0 if it has read none.
-    pub(crate) known: i64,
+    pub(crate) known_no: i64,
 }
 
 /// The effect of a record on the lane.
@@ -151,7 +151,7 @@ impl PeerSync {
             }
             (status, before) => *status != before,
         };
-        is_new.then_some(PendingUpdate { status, known: replica.latest_no })
+        is_new.then_some(PendingUpdate { status, known_no: replica.latest_no })
     }
 
     /// Applies a record to the breaker, whose state is `state`. The caller makes the lane trip or resume
@@ -166,7 +166,7 @@ impl PeerSync {
         if record.no <= replica.latest_no {
             return UpdateEffect::Ignored;
         }
-        let before = replica.replace(record, context.now);
+        let previous_status = replica.replace(record, context.now);
         if record.by == Some(context.instance) {
             if needs_probe(&record.status) {
                 replica.reported_by = record.by;
@@ -183,18 +183,15 @@ impl PeerSync {
             }
             replica.reported_by = record.by;
         }
-        match (&record.status, &*state) {
-            (ProviderStatus::Tripped, _) => return UpdateEffect::Trip,
-            (ProviderStatus::Available, BreakerState::Tripped) => {
-                return match before {
-                    ProviderStatus::Tripped => UpdateEffect::Release,
-                    ProviderStatus::Available
-                    | ProviderStatus::Throttled { .. }
-                    | ProviderStatus::Unreachable { .. }
-                    | ProviderStatus::AuthRejected { .. } => UpdateEffect::Ignored,
-                };
-            }
-            _ => {}
+        if record.status == ProviderStatus::Tripped {
+            return UpdateEffect::Trip;
+        }
+        if record.status == ProviderStatus::Available && *state == BreakerState::Tripped {
+            return if previous_status == ProviderStatus::Tripped {
+                UpdateEffect::Release
+            } else {
+                UpdateEffect::Ignored
+            };
         }
         let Some(next) = next_state(&record.status, state, context) else {
             return UpdateEffect::Ignored;
@@ -210,9 +207,10 @@ impl ReplicaState {
     fn replace(&mut self, record: &BreakerRecord, now: Timestamp) -> ProviderStatus {
         self.latest_no = record.no;
         if !needs_probe(&record.status) {
-            let reported_by = self.reported_by.take();
-            let is_contradicted =
-                reported_by.is_some_and(|reporter| record.by.is_some_and(|by| by != reporter));
+            let is_contradicted = match (self.reported_by.take(), record.by) {
+                (Some(reporter), Some(author)) => author != reporter,
+                (None, _) | (_, None) => false,
+            };
             if record.status == ProviderStatus::Available && is_contradicted {
                 self.ignore_peers_until = now.plus_ms(PEER_DISTRUST_MS);
             }
@@ -380,14 +378,14 @@ async fn push(context: &EngineContext) -> Result<(), StoreError> {
 async fn pull(context: &EngineContext, last_read_no: &mut i64) -> Result<(), StoreError> {
     loop {
         let records = context.store.breakers_since(None, *last_read_no, RECORDS_PER_READ).await?;
-        let is_all = records.len() < RECORDS_PER_READ as usize;
+        let is_last_read = records.len() < RECORDS_PER_READ as usize;
         for record in records {
             *last_read_no = record.no;
             if let Some(lane) = context.lane_of(record.key.app, record.key.platform) {
                 lane.apply_record(&record);
             }
         }
-        if is_all {
+        if is_last_read {
             return Ok(());
         }
     }
@@ -398,7 +396,7 @@ impl Lane {
     /// of its upstreams.
     async fn publish_breakers(&self) -> Result<(), StoreError> {
         self.publish(&self.breaker, "").await?;
-        for (name, upstream) in self.upstreams.named() {
+        for (name, upstream) in self.upstreams.all_with_own_breaker() {
             self.publish(&upstream.breaker, &name).await?;
         }
         Ok(())
@@ -408,12 +406,11 @@ impl Lane {
     /// breaker of the provider.
     async fn publish(&self, breaker: &CircuitBreaker, service: &str) -> Result<(), StoreError> {
         let now = self.context.clock.now();
-        let Some(PendingUpdate { status, known }) = breaker.take_update(now) else {
+        let Some(PendingUpdate { status, known_no }) = breaker.take_update(now) else {
             return Ok(());
         };
         let key = BreakerKey { app: self.app, platform: self.platform, service: service.into() };
-        let update =
-            BreakerUpdate { key, status, by: self.context.instance, known_no: known, at: now };
+        let update = BreakerUpdate { key, status, by: self.context.instance, known_no, at: now };
         match self.context.store.publish_breaker(update).await {
             Ok(latest) => self.apply(breaker, &latest),
             // The application was erased.
@@ -441,7 +438,7 @@ impl Lane {
             "" => self.apply(&self.breaker, record),
             name => {
                 // An upstream beyond the limit shares a breaker, which is not replicated.
-                if let Some(upstream) = self.upstreams.get(name) {
+                if let Some(upstream) = self.upstreams.get_with_own_breaker(name) {
                     self.apply(&upstream.breaker, record);
                 }
             }
@@ -462,7 +459,7 @@ impl Lane {
                 // upstream changed.
                 self.breaker.wake_waiters();
                 tracing::info!(
-                    app.id = %self.app_name(),
+                    app.id = %self.app_label(),
                     platform = %self.platform,
                     service = &*record.key.service,
                     status = ?record.status,
@@ -470,7 +467,7 @@ impl Lane {
                 );
             }
             UpdateEffect::Trip => self.trip_guard(),
-            UpdateEffect::Release => self.provider_changed(),
+            UpdateEffect::Release => self.on_provider_change(),
         }
     }
 }

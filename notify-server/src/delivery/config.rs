@@ -52,7 +52,7 @@ pub struct EngineConfig {
     /// Most streams of one lane, even if its provider accepts more. The default is a quarter of
     /// `max_unacked`, so that a provider that does not answer leaves permits for other lanes.
     pub lane_streams_max: usize,
-    /// Most dispatches that one lane holds in memory. Of further dispatches it holds only the numbers.
+    /// Most dispatches that one lane holds in memory. It holds only the numbers of further dispatches.
     /// There is no limit for all lanes together, because a held lane could then use it up and keep
     /// other lanes from starting.
     pub lane_dispatches_max: usize,
@@ -98,9 +98,10 @@ impl EngineConfig {
         if self.clustered { RETRY_LEASE_CLUSTERED_MS } else { self.lease_ms }
     }
 
-    /// The provider's id of the message; `None` if it is not to be stored. An overlong id is dropped,
-    /// because anyone can run the push service that returns it.
-    pub(crate) fn kept_message_id(&self, answer: &SendResult) -> Option<Box<str>> {
+    /// The provider's id of the message, if it is stored: `keep_message_ids` is set, and the id is not
+    /// longer than [`MESSAGE_ID_BYTES_MAX`]. Longer ids are dropped, because anyone can run the push
+    /// service that returns them.
+    pub(crate) fn message_id_to_store(&self, answer: &SendResult) -> Option<Box<str>> {
         match answer {
             SendResult::Delivered { message_id: Some(id) }
                 if self.keep_message_ids && id.len() <= MESSAGE_ID_BYTES_MAX =>

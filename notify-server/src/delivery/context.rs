@@ -104,7 +104,9 @@ pub(crate) struct EngineContext {
     /// open. Recovery holds it for writing while it reclaims open pages. Otherwise recovery could
     /// mistake a page that was just claimed for an abandoned one.
     pub(crate) recovery_lock: RwLock<()>,
+    /// The dispatches in memory, which cancellations reach.
     dispatches: Mutex<Vec<Weak<ActiveDispatch>>>,
+    /// Number of cancellations so far.
     cancellations: AtomicU64,
     open: Mutex<OpenWork>,
 }
@@ -184,8 +186,8 @@ impl EngineContext {
 
     /// Wakes the engine unless it polls by that time anyway.
     pub(crate) fn wake_by(&self, due_at: Timestamp) {
-        let next = *self.next_poll.lock().expect("no holder panics");
-        if next.is_none_or(|next| due_at < next) {
+        let next_poll = *self.next_poll.lock().expect("no holder panics");
+        if next_poll.is_none_or(|next_poll| due_at < next_poll) {
             self.wake.notify_one();
         }
     }
@@ -227,7 +229,7 @@ impl EngineContext {
     pub(crate) fn on_membership_change(&self) {
         let servers = self.membership.servers();
         for lane in self.lanes.lock().expect("no holder panics").values() {
-            lane.set_replicas(servers);
+            lane.set_servers(servers);
         }
     }
 
@@ -251,23 +253,23 @@ impl EngineContext {
     }
 
     /// Cancels the matching dispatches: their remaining deliveries are not sent.
-    pub(crate) fn cancel(&self, is_canceled: impl Fn(&ActiveDispatch) -> bool) {
-        // Before the dispatches are searched: see `ActiveDispatch::read`.
+    pub(crate) fn cancel(&self, matches: impl Fn(&ActiveDispatch) -> bool) {
+        // This comes before the search, because `ActiveDispatch::read` compares the number before and after
+        // it registers a dispatch.
         self.cancellations.fetch_add(1, Ordering::AcqRel);
         let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         dispatches
             .iter()
             .filter_map(Weak::upgrade)
-            .filter(|dispatch| is_canceled(dispatch))
-            .for_each(|dispatch| {
-                dispatch.cancel();
-            });
+            .filter(|dispatch| matches(dispatch))
+            .for_each(|dispatch| dispatch.cancel());
         drop(dispatches);
         for lane in self.lanes.lock().expect("no holder panics").values() {
             lane.breaker.wake_waiters();
         }
     }
 
+    /// The lane of an application and platform; `None` if it was not started.
     pub(super) fn lane_of(&self, app: AppNo, platform: Platform) -> Option<Arc<Lane>> {
         self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned()
     }
@@ -277,7 +279,7 @@ impl EngineContext {
         self.cancellations.load(Ordering::Acquire)
     }
 
-    /// Records a dispatch as open; returns false if it was open already.
+    /// Records a dispatch as open. Returns false if it was open already.
     pub(crate) fn insert_dispatch(&self, no: DispatchNo) -> bool {
         self.open.lock().expect("no holder panics").dispatches.insert(no)
     }
@@ -287,11 +289,12 @@ impl EngineContext {
         self.open.lock().expect("no holder panics").dispatches.remove(&no);
     }
 
-    /// Records a page as open; returns false if this process has it already.
+    /// Records a page as open. Returns false if it was open already.
     pub(crate) fn insert_page(&self, no: PageNo) -> bool {
         self.open.lock().expect("no holder panics").pages.insert(no)
     }
 
+    /// Records that a page is no longer open.
     pub(crate) fn remove_page(&self, no: PageNo) {
         self.open.lock().expect("no holder panics").pages.remove(&no);
     }
@@ -299,7 +302,7 @@ impl EngineContext {
 
 impl EngineContext {
     /// Calls `act` for each lane that matches.
-    fn for_lanes(&self, matches: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
+    fn for_each_lane(&self, matches: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
         let lanes = self.lanes.lock().expect("no holder panics");
         lanes.values().filter(|lane| matches(lane)).for_each(|lane| act(lane));
     }
@@ -315,24 +318,24 @@ impl ChangeListener for EngineContext {
                 self.cancel(|dispatch| dispatch.row.notification == notification);
                 self.wake.notify_one();
             }
-            Change::Delivery(DeliveryChange::Device(key)) => {
-                self.device_tracker.device_changed(key)
-            }
-            Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_lanes(
+            Change::Delivery(DeliveryChange::Device(key)) => self.device_tracker.record_change(key),
+            Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_each_lane(
                 |lane| lane.app == app && lane.platform.provider() == provider,
-                Lane::provider_changed,
+                Lane::on_provider_change,
             ),
-            Change::Delivery(DeliveryChange::GuardTripped(app, platform)) => self
-                .for_lanes(|lane| (lane.app, lane.platform) == (app, platform), Lane::trip_guard),
+            Change::Delivery(DeliveryChange::GuardTripped(app, platform)) => self.for_each_lane(
+                |lane| (lane.app, lane.platform) == (app, platform),
+                Lane::trip_guard,
+            ),
             Change::Delivery(DeliveryChange::Breaker(..)) => self.dirty_lanes.request_pull(),
-            Change::App(app) => self.for_lanes(|lane| lane.app == app, Lane::app_changed),
+            Change::App(app) => self.for_each_lane(|lane| lane.app == app, Lane::on_app_change),
             Change::Resync => {
                 self.dirty_lanes.request_pull();
                 self.membership.request_resync();
                 self.wake.notify_one();
                 // The lanes read their configuration again, and their circuit breakers keep their
                 // state.
-                self.for_lanes(|_| true, Lane::app_changed);
+                self.for_each_lane(|_| true, Lane::on_app_change);
             }
             Change::Events(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
         }

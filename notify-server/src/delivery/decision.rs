@@ -136,7 +136,7 @@ pub enum Decision {
 
 /// Decides what happens after an attempt.
 #[must_use]
-pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
+pub fn decide(answer: SendResult, attempt: &AttemptContext, policy: &RetryPolicy) -> Decision {
     match answer {
         SendResult::Delivered { .. } => Decision::End { settled: Outcome::Sent, reason: None },
         SendResult::Unregistered { reason, since, ambiguous: _ } => {
@@ -146,45 +146,46 @@ pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -
             Decision::End { settled: Outcome::Failed, reason: Some(reason) }
         }
         SendResult::AuthRejected { reason } => Decision::Hold { reason, scope: Scope::Provider },
-        // A single rejection may concern a subscription that was made with another key. Many
-        // rejections in a row, at verified addresses, mean that our key or our clock is wrong.
+        // The arms below handle fewer rejections, because a single rejection may concern a subscription that
+        // was made with another key. Many rejections in a row, at verified addresses, mean that our key or
+        // our clock is wrong.
         SendResult::ServiceRefused { reason }
-            if past.service_refusals >= policy.service_refusals_max =>
+            if attempt.service_refusals >= policy.service_refusals_max =>
         {
             Decision::Hold { reason, scope: Scope::Service }
         }
         SendResult::Throttle { reason, after, scope } => {
-            throttle(reason, after, scope, past, policy)
+            pause_or_retry(reason, after, scope, attempt, policy)
         }
         SendResult::Retry { reason, after, outcome } => {
             let is_unknown = outcome == Processing::Unknown;
-            let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(is_unknown));
+            let unknown_outcomes = attempt.unknown_outcomes.saturating_add(u16::from(is_unknown));
             if is_unknown
-                && !supports_dedup(past.platform)
+                && !supports_dedup(attempt.platform)
                 && unknown_outcomes >= policy.ambiguous_attempts_max
             {
                 return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
             }
-            retry(reason, after, unknown_outcomes, past, policy)
+            retry_after_failure(reason, after, unknown_outcomes, attempt, policy)
         }
-        SendResult::AddressChanged { to } => move_address(to, past, policy),
+        SendResult::AddressChanged { to } => move_address(to, attempt, policy),
         SendResult::ServiceRefused { reason }
-            if is_last(past, policy) && past.is_address_at_fault =>
+            if is_last_unknown(attempt, policy) && attempt.is_address_at_fault =>
         {
             Decision::Disable { reason, since: None }
         }
         SendResult::Unknown { reason } | SendResult::ServiceRefused { reason } => {
-            if is_last(past, policy) {
+            if is_last_unknown(attempt, policy) {
                 return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
             }
-            retry(reason, None, past.unknown_outcomes, past, policy)
+            retry_after_failure(reason, None, attempt.unknown_outcomes, attempt, policy)
         }
     }
 }
 
 /// Whether this was the last attempt that may end in an unknown answer.
-fn is_last(past: &AttemptContext, policy: &RetryPolicy) -> bool {
-    past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
+fn is_last_unknown(attempt: &AttemptContext, policy: &RetryPolicy) -> bool {
+    attempt.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
 /// Whether the platform recognises a repeated message by an id, and shows it only once.
@@ -197,65 +198,70 @@ fn supports_dedup(platform: Platform) -> bool {
 
 /// Moves the delivery to a new address. The retry is immediate after the first attempt. If the new
 /// address is redirected as well, the retry waits as after any failure.
-fn move_address(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
-    if past.attempts_before == 0 && past.expires_at.is_some() {
-        return Decision::Move { to, due_at: past.now, attempts: 1 };
+fn move_address(to: Box<str>, attempt: &AttemptContext, policy: &RetryPolicy) -> Decision {
+    if attempt.attempts_before == 0 && attempt.expires_at.is_some() {
+        return Decision::Move { to, due_at: attempt.now, attempts: 1 };
     }
-    match retry(reasons::MOVED.into(), None, past.unknown_outcomes, past, policy) {
+    let reason = reasons::MOVED.into();
+    match retry_after_failure(reason, None, attempt.unknown_outcomes, attempt, policy) {
         Decision::Retry { due_at, attempts, .. } => Decision::Move { to, due_at, attempts },
-        ended => ended,
+        end => end,
     }
 }
 
-fn throttle(
+/// Decides after a throttle: everything in `scope` pauses, or this delivery alone is retried.
+fn pause_or_retry(
     reason: Reason,
     after: Option<Duration>,
     scope: Scope,
-    past: &AttemptContext,
+    attempt: &AttemptContext,
     policy: &RetryPolicy,
 ) -> Decision {
     let delay_ms = retry_after_ms(after, policy).unwrap_or(policy.throttle_ms);
-    let until = past.now.plus_ms(delay_ms);
+    let until = attempt.now.plus_ms(delay_ms);
     match scope {
         Scope::Provider | Scope::Service => Decision::Pause { until, scope },
-        Scope::Address => retry_or_give_up(reason, until, past.attempts_before, past, policy),
+        // The throttled attempt does not count.
+        Scope::Address => {
+            let (attempts, unknown_outcomes) = (attempt.attempts_before, attempt.unknown_outcomes);
+            retry_or_end(reason, until, attempts, unknown_outcomes, attempt, policy)
+        }
     }
 }
 
-fn retry(
+/// Decides after a failed attempt, which counts: the delivery is retried after the delay that the
+/// provider requested, or after the backoff. It ends if that is too late.
+fn retry_after_failure(
     reason: Reason,
     after: Option<Duration>,
     unknown_outcomes: u16,
-    past: &AttemptContext,
+    attempt: &AttemptContext,
     policy: &RetryPolicy,
 ) -> Decision {
-    let attempts = past.attempts_before.saturating_add(1);
-    let delay_ms =
-        retry_after_ms(after, policy).unwrap_or_else(|| backoff_ms(attempts, past.jitter, policy));
-    match retry_or_give_up(reason, past.now.plus_ms(delay_ms), attempts, past, policy) {
-        Decision::Retry { due_at, reason, attempts, .. } => {
-            Decision::Retry { due_at, reason, attempts, unknown_outcomes }
-        }
-        ended => ended,
-    }
+    let attempts = attempt.attempts_before.saturating_add(1);
+    let delay_ms = retry_after_ms(after, policy)
+        .unwrap_or_else(|| backoff_ms(attempts, attempt.jitter, policy));
+    let due_at = attempt.now.plus_ms(delay_ms);
+    retry_or_end(reason, due_at, attempts, unknown_outcomes, attempt, policy)
 }
 
 /// A retry at `due_at`. If the notification expires before that, the delivery ends as expired; if the
 /// delivery would be too old by then, it ends as failed.
-fn retry_or_give_up(
+fn retry_or_end(
     reason: Reason,
     due_at: Timestamp,
     attempts: u16,
-    past: &AttemptContext,
+    unknown_outcomes: u16,
+    attempt: &AttemptContext,
     policy: &RetryPolicy,
 ) -> Decision {
-    if past.expires_at.is_none_or(|expires_at| due_at >= expires_at) {
+    if attempt.expires_at.is_none_or(|expires_at| due_at >= expires_at) {
         return Decision::End { settled: Outcome::Expired, reason: Some(reason) };
     }
-    if due_at.ms_since(past.first_attempt_at) >= policy.age_ms_max {
+    if due_at.ms_since(attempt.first_attempt_at) >= policy.age_ms_max {
         return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
     }
-    Decision::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
+    Decision::Retry { due_at, reason, attempts, unknown_outcomes }
 }
 
 /// The delay that the provider requested, limited by the policy, in milliseconds.

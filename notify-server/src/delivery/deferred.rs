@@ -65,9 +65,9 @@ impl Deferred {
         }
     }
 
-    /// Takes out devices whose upstream accepts messages again. `capacity` returns how many deliveries
-    /// an upstream accepts now, or when to check again, if a time is known; its second argument is the
-    /// device that would be sent to first.
+    /// Takes out devices whose upstream accepts messages again. `capacity` gets an upstream and the device
+    /// that would be sent to first. It returns how many deliveries the upstream accepts now; if none, it
+    /// returns when to check again, if a time is known.
     pub(crate) fn take(
         &mut self,
         capacity: impl Fn(&Upstream, &AudienceDevice) -> Result<usize, Option<Timestamp>>,

@@ -45,7 +45,7 @@ impl RangeTracker {
     }
 
     /// Clears the set of changed devices. Returns whether any device changed since the last call.
-    pub(crate) fn drain_changed(&self) -> bool {
+    pub(crate) fn clear_changes(&self) -> bool {
         let changed = &mut self.state().changed;
         let any_changed = !changed.is_empty();
         changed.clear();
@@ -98,7 +98,7 @@ impl DeviceTracker {
 
     /// Records that a device changed. Every task that has read the device reads it again before it
     /// uses the address.
-    pub(crate) fn device_changed(&self, key: DeviceKey) {
+    pub(crate) fn record_change(&self, key: DeviceKey) {
         let trackers = self.0.lock().expect("no holder of the trackers panics");
         for tracker in trackers.iter().filter_map(Weak::upgrade) {
             let mut state = tracker.state();
@@ -128,10 +128,10 @@ mod tests {
         let trackers = DeviceTracker::default();
         let first = trackers.open(DeviceKey(0), DeviceKey(10));
         let second = trackers.open(DeviceKey(10), DeviceKey(20));
-        trackers.device_changed(DeviceKey(10));
+        trackers.record_change(DeviceKey(10));
         assert!(first.has_changed(DeviceKey(10)) && !first.has_changed(DeviceKey(9)));
-        assert!(first.drain_changed() && !second.drain_changed());
-        assert!(!first.drain_changed(), "the first call drained it");
+        assert!(first.clear_changes() && !second.clear_changes());
+        assert!(!first.clear_changes(), "the first call cleared it");
     }
 
     /// A change may arrive between the read of a page and its claim, when the end of its range is
@@ -140,26 +140,26 @@ mod tests {
     fn a_tracker_whose_range_shrinks_keeps_only_the_changes_in_it() {
         let trackers = DeviceTracker::default();
         let tracker = trackers.open(DeviceKey(0), DeviceKey(100));
-        trackers.device_changed(DeviceKey(50));
+        trackers.record_change(DeviceKey(50));
         tracker.shrink_to(DeviceKey(0), DeviceKey(49));
-        assert!(!tracker.drain_changed());
-        trackers.device_changed(DeviceKey(50));
-        assert!(!tracker.drain_changed());
-        trackers.device_changed(DeviceKey(49));
+        assert!(!tracker.clear_changes());
+        trackers.record_change(DeviceKey(50));
+        assert!(!tracker.clear_changes());
+        trackers.record_change(DeviceKey(49));
         tracker.shrink_to(DeviceKey(0), DeviceKey(49));
-        assert!(tracker.drain_changed());
+        assert!(tracker.clear_changes());
     }
 
     #[test]
     fn a_split_tracker_has_earlier_and_later_changes_in_its_range() {
         let trackers = DeviceTracker::default();
         let tracker = trackers.open(DeviceKey(0), DeviceKey(100));
-        trackers.device_changed(DeviceKey(5));
-        trackers.device_changed(DeviceKey(50));
+        trackers.record_change(DeviceKey(5));
+        trackers.record_change(DeviceKey(50));
         let part = trackers.split(&tracker, DeviceKey(10), DeviceKey(60));
         drop(tracker);
-        trackers.device_changed(DeviceKey(60));
-        trackers.device_changed(DeviceKey(61));
+        trackers.record_change(DeviceKey(60));
+        trackers.record_change(DeviceKey(61));
         let changed = [5, 50, 60, 61].map(|key| part.has_changed(DeviceKey(key)));
         assert_eq!(changed, [false, true, true, false]);
     }

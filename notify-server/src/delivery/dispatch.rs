@@ -26,9 +26,12 @@ pub(crate) struct ActiveDispatch {
     pub(crate) row: Dispatch,
     /// When the notification expires; `None` if each delivery has one attempt only (`ttl_seconds` 0).
     pub(crate) expires_at: Option<Timestamp>,
+    /// The parsed request; `None` if the stored request cannot be read.
     notification: Option<Notification>,
+    /// The key up to which pages were opened.
     cursor: AtomicI64,
     canceled: AtomicBool,
+    /// The last rendered payload; `None` before the first rendering.
     rendered: Mutex<Option<Rendered>>,
 }
 
@@ -50,28 +53,27 @@ impl ActiveDispatch {
     }
 
     /// Creates the dispatch from the row that was just read, and registers it for cancellations.
-    pub(crate) fn new(dispatch: Dispatch, context: &EngineContext) -> Arc<Self> {
-        let parsed =
-            CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
-        let expires_at = (dispatch.ttl_seconds > 0)
-            .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));
+    pub(crate) fn new(row: Dispatch, context: &EngineContext) -> Arc<Self> {
+        let parsed = CreateNotification::parse_accepted(row.request.as_bytes(), row.due_at);
+        let expires_at =
+            (row.ttl_seconds > 0).then(|| row.due_at.plus_ms(i64::from(row.ttl_seconds) * 1_000));
         if parsed.is_err() {
-            tracing::error!(dispatch.no = dispatch.no.0, "cannot read a stored request");
+            tracing::error!(dispatch.no = row.no.0, "cannot read a stored request");
         }
         let dispatch = Arc::new(Self {
             expires_at,
             notification: parsed.ok(),
-            cursor: AtomicI64::new(dispatch.cursor.0),
-            canceled: AtomicBool::new(dispatch.canceled),
+            cursor: AtomicI64::new(row.cursor.0),
+            canceled: AtomicBool::new(row.canceled),
             rendered: Mutex::new(None),
-            row: dispatch,
+            row,
         });
         context.track(&dispatch);
         dispatch
     }
 
     /// Whether the request has a `collapse_key`, by which one notification replaces another.
-    pub(crate) fn replaces_others(&self) -> bool {
+    pub(crate) fn has_collapse_key(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
     }
@@ -109,8 +111,8 @@ impl ActiveDispatch {
         device.eligible && device.address.is_some()
     }
 
-    /// The number of devices that the request named and that do not get the notification (`excluded`).
-    /// It is 0 if the request named no devices.
+    /// The number of these devices that do not get the notification (`excluded`), if the request named its
+    /// devices; otherwise 0.
     pub(crate) fn count_excluded(&self, devices: &[AudienceDevice]) -> u64 {
         if !self.targets_named_devices() {
             return 0;
@@ -172,9 +174,9 @@ impl ActiveDispatch {
             }
             // The previous owner may itself have got the address from another device.
             let before = DeviceKey(from.0 - 1);
-            let read =
+            let devices =
                 context.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
-            previous_owner = read.first().and_then(|device| device.previous_owner);
+            previous_owner = devices.first().and_then(|device| device.previous_owner);
         }
         Ok(false)
     }
@@ -221,7 +223,8 @@ impl ActiveDispatch {
         }
     }
 
-    /// Whether the notification is sent by the time zones of its devices.
+    /// Whether the notification is sent at the local time of each device, so that each time zone has its own
+    /// dispatch.
     pub(crate) fn is_local(&self) -> bool {
         self.row.zone != Zone::All
     }
@@ -236,8 +239,8 @@ impl ActiveDispatch {
             return Ok(false);
         }
         let (no, key) = (self.row.no, device.key);
-        let others = context.store.sibling_dispatches(no).await?;
-        if others.iter().any(|other| context.device_tracker.is_in_flight(*other, key)) {
+        let siblings = context.store.sibling_dispatches(no).await?;
+        if siblings.iter().any(|sibling| context.device_tracker.is_in_flight(*sibling, key)) {
             return Ok(true);
         }
         context.store.had_in_another_zone(no, key).await
@@ -251,23 +254,23 @@ impl ActiveDispatch {
 
     /// The address of a device; `None` if it has none that the provider of this dispatch can use.
     pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
-        let token = device.address.clone()?;
+        let text = device.address.clone()?;
         match self.row.platform {
-            Platform::Android => Some(Address::Fcm { token }),
-            Platform::Ios => Some(Address::Apns { token, env: device.ios_env }),
+            Platform::Android => Some(Address::Fcm { token: text }),
+            Platform::Ios => Some(Address::Apns { token: text, env: device.ios_env }),
             Platform::Web => {
                 let keys = device.web_keys.as_ref()?;
                 Some(Address::WebPush(Box::new(WebSubscription {
-                    endpoint: token.into_string(),
+                    endpoint: text.into_string(),
                     p256dh: keys.p256dh.to_string(),
                     auth: keys.auth.to_string(),
                 })))
             }
             Platform::FbMessenger => Some(Address::Messenger {
-                recipient: token,
+                recipient: text,
                 last_inbound_at: device.last_inbound_at,
             }),
-            Platform::ChatApp => Some(Address::Telegram { chat: token }),
+            Platform::ChatApp => Some(Address::Telegram { chat: text }),
         }
     }
 }

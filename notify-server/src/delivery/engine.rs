@@ -25,7 +25,7 @@ use crate::store::{
 };
 
 /// How soon the engine polls again when retries are past due but were not claimed, because their
-/// lane is held or has reached a limit. In milliseconds.
+/// lane is held or has reached a limit, in milliseconds.
 const POLL_INTERVAL_MS: i64 = 1_000;
 /// Shortest time between two polls for due retries, in milliseconds. After an outage many retries
 /// come due within moments. Each poll may claim some of them, and each claim is a commit.
@@ -129,7 +129,8 @@ impl Engine {
 /// The main task of the engine.
 pub(super) struct EngineTask {
     context: Arc<EngineContext>,
-    lanes: JoinSet<()>,
+    /// The tasks of the lanes in [`EngineContext::lanes`].
+    lane_tasks: JoinSet<()>,
     /// Dispatches that were not assigned to a lane yet. They were just created, or an earlier process
     /// left them behind.
     backlog: VecDeque<DispatchNo>,
@@ -146,7 +147,7 @@ impl Drop for AbortOnDrop {
 
 impl EngineTask {
     pub(super) fn new(context: Arc<EngineContext>) -> Self {
-        Self { context, lanes: JoinSet::new(), backlog: VecDeque::new() }
+        Self { context, lane_tasks: JoinSet::new(), backlog: VecDeque::new() }
     }
 
     /// Runs until the engine stops, and then until every lane has ended.
@@ -162,8 +163,8 @@ impl EngineTask {
             AbortOnDrop(tokio::spawn(breaker_sync::run(self.context.clone())))
         });
         while !self.context.stop.is_cancelled() {
-            // Before the poll, because the poll may miss work that is committed from here on. Such
-            // work wakes the engine while no next poll is set.
+            // This comes before the poll, because the poll may miss work that is committed from here on.
+            // Such work wakes the engine while no next poll is set.
             self.context.set_next_poll(None);
             let next = match self.poll().await {
                 Ok(next) => next,
@@ -178,7 +179,7 @@ impl EngineTask {
                 tokio::select! {
                     biased;
                     () = context.wake.notified() => {}
-                    Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
+                    Some(ended) = self.lane_tasks.join_next(), if !self.lane_tasks.is_empty() => {
                         if let Err(error) = ended {
                             // A lane that ended sends nothing more. Stopping the engine makes the
                             // failure visible.
@@ -199,7 +200,7 @@ impl EngineTask {
                 break;
             }
         }
-        while self.lanes.join_next().await.is_some() {}
+        while self.lane_tasks.join_next().await.is_some() {}
         if let Some(heartbeat) = heartbeat {
             drop(heartbeat);
             // If leaving fails, the other servers notice when the lease expires.
@@ -218,8 +219,8 @@ impl EngineTask {
         if self.context.membership.take_resync_request() {
             self.resync().await.inspect_err(|_| self.context.membership.request_resync())?;
         }
-        // Before the poll: under load every poll finds more work, and the starts that accepting
-        // commits made must not wait for the end of that.
+        // Starts that were made in accepting commits come first: under load every poll finds more work,
+        // and these starts must not wait for that work.
         self.assign_starts().await?;
         // The whole poll uses one time. Work that comes due during the poll is found by the next one.
         let now = self.context.clock.now();
@@ -231,16 +232,19 @@ impl EngineTask {
         }
         self.assign_backlog().await?;
         for (app, platform) in agenda.retry_lanes {
-            self.lane(app, platform).retries_due();
+            self.lane(app, platform).on_retries_due();
         }
         if !self.backlog.is_empty() {
             return Ok(Some(now));
         }
         // If the next retry is past due, its lane was notified just now, and the poll interval gives
         // the lane time to claim it.
-        let retry_due = agenda.next_retry_due.map(|due| match due > now {
-            true => due.max(now.plus_ms(RETRY_COALESCE_MS)),
-            false => now.plus_ms(POLL_INTERVAL_MS),
+        let retry_due = agenda.next_retry_due.map(|due| {
+            if due > now {
+                due.max(now.plus_ms(RETRY_COALESCE_MS))
+            } else {
+                now.plus_ms(POLL_INTERVAL_MS)
+            }
         });
         Ok(agenda.next_due.into_iter().chain(retry_due).min())
     }
@@ -277,9 +281,9 @@ impl EngineTask {
     /// Loads dispatches that other servers created, because every server opens pages of every
     /// dispatch.
     async fn load_unscanned(&mut self) -> Result<(), StoreError> {
-        let unread = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
-        let known: HashSet<_> = self.backlog.iter().copied().collect();
-        self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
+        let unscanned = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
+        let in_backlog: HashSet<_> = self.backlog.iter().copied().collect();
+        self.backlog.extend(unscanned.into_iter().filter(|no| !in_backlog.contains(no)));
         Ok(())
     }
 
@@ -315,7 +319,7 @@ impl EngineTask {
     /// Assigns the notifications that were started in the commits that accepted them, and then the
     /// next dispatches of the backlog.
     async fn assign_starts(&mut self) -> Result<(), StoreError> {
-        while let Some(start) = self.context.starts.next() {
+        while let Some(start) = self.context.starts.pop() {
             self.assign_start(start).await?;
         }
         self.assign_backlog().await
@@ -330,9 +334,9 @@ impl EngineTask {
         self.backlog.extend(dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
         for PendingPage { opened: OpenedDispatch { dispatch, page, device }, open } in pages {
-            let of = (dispatch.app, dispatch.platform);
+            let lane_key = (dispatch.app, dispatch.platform);
             let dispatch = ActiveDispatch::new(dispatch, &context);
-            by_lane.entry(of).or_default().push(Single { dispatch, page, device, open });
+            by_lane.entry(lane_key).or_default().push(Single { dispatch, page, device, open });
         }
         // A cancellation may have arrived after the start and before the dispatches were tracked. If
         // reading the cancellations fails, this function returns and drops the pages. They are then no
@@ -361,6 +365,7 @@ impl EngineTask {
         Ok(())
     }
 
+    /// Assigns a dispatch to its lane, unless this process has it already or its scan is done.
     async fn assign(&mut self, no: DispatchNo) -> Result<(), StoreError> {
         if !self.context.insert_dispatch(no) {
             return Ok(());
@@ -370,7 +375,7 @@ impl EngineTask {
                 self.lane(dispatch.row.app, dispatch.row.platform).add_dispatch(dispatch);
                 Ok(())
             }
-            // The dispatch has ended already, or was erased with its application.
+            // The scan of the dispatch is done, or the dispatch was erased with its application.
             Ok(_) | Err(StoreError::NotFound) => {
                 self.context.remove_dispatch(no);
                 Ok(())
@@ -382,11 +387,12 @@ impl EngineTask {
         }
     }
 
+    /// The lane of an application and platform, which is started if it does not run.
     fn lane(&mut self, app: AppNo, platform: Platform) -> Arc<Lane> {
         let mut lanes = self.context.lanes.lock().expect("no holder of the lanes panics");
         let lane = lanes.entry((app, platform)).or_insert_with(|| {
             let lane = Lane::new(app, platform, self.context.clone());
-            self.lanes.spawn(LaneTask::new(lane.clone()).run());
+            self.lane_tasks.spawn(LaneTask::new(lane.clone()).run());
             lane
         });
         lane.clone()
@@ -476,7 +482,7 @@ impl Starts {
     }
 
     /// Takes the next start.
-    pub(crate) fn next(&self) -> Option<PendingStart> {
+    pub(crate) fn pop(&self) -> Option<PendingStart> {
         self.waiting.lock().expect("no holder panics").pop_front()
     }
 }
@@ -497,10 +503,10 @@ pub(crate) fn subscribe(context: &Arc<EngineContext>) {
 fn start_hook(context: Weak<EngineContext>) -> StartHook {
     Box::new(move || {
         let context = context.upgrade()?;
-        let waiting = context.starts.waiting.lock().expect("no holder panics").len();
+        let starts_waiting = context.starts.waiting.lock().expect("no holder panics").len();
         if context.stop.is_cancelled()
             || context.ended.is_cancelled()
-            || waiting >= STARTS_WAITING_MAX
+            || starts_waiting >= STARTS_WAITING_MAX
         {
             return None;
         }
@@ -551,14 +557,15 @@ impl EngineHandle {
         self.context.membership.servers()
     }
 
-    /// Whether this server sends deliveries of an application on a platform.
+    /// The status of an application's provider on a platform: whether this server sends deliveries through
+    /// it, and if not, why.
     pub(crate) fn provider_status(&self, app: AppNo, platform: Platform) -> ProviderStatus {
         let lane = self.context.lane_of(app, platform);
         let now = self.context.clock.now();
         lane.map_or(ProviderStatus::Available, |lane| lane.breaker.status(now))
     }
 
-    /// The push services, or APNs hosts, of a platform that get no deliveries now, by name.
+    /// The push services, or APNs hosts, of a platform that get no deliveries now, sorted by name.
     pub(crate) fn unavailable_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceView> {
         let Some(lane) = self.context.lane_of(app, platform) else { return Vec::new() };
         let now = self.context.clock.now();

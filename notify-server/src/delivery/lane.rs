@@ -14,7 +14,7 @@ use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
 pub(crate) use self::feedback::{AnswerContext, AnswerEffects, UnregisteredVerdict};
-use self::feedback::{MassUnregisterGuard, ThrottleScope};
+use self::feedback::{MassUnregisterGuard, ThrottleClassifier};
 pub(crate) use self::task::{LaneTask, OpenSingle, RetryBatch};
 use self::upstreams::Upstreams;
 pub(crate) use self::upstreams::{Candidate, Upstream, UpstreamGuard};
@@ -28,7 +28,8 @@ use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, DeviceKey, OpenPage, StoreError};
 
-/// Streams of a lane without a provider. Its deliveries fail without being sent, so one is enough.
+/// Number of streams of a lane without a provider. Its deliveries fail without being sent, so one stream
+/// is enough.
 const STREAMS_WITHOUT_PROVIDER: usize = 1;
 
 /// The current provider of a lane.
@@ -72,7 +73,7 @@ pub(crate) struct Lane {
     /// single-device notifications wait for their turn like any dispatch.
     has_other_work: AtomicBool,
     retries: RetryBacklog,
-    throttle_scope: ThrottleScope,
+    throttle_classifier: ThrottleClassifier,
     pub(crate) streams: Arc<ResizableSemaphore>,
     pub(crate) context: Arc<EngineContext>,
     provider: Mutex<ProviderSlot>,
@@ -113,7 +114,7 @@ impl Lane {
             singles: Arc::default(),
             has_other_work: AtomicBool::new(true),
             retries: RetryBacklog::default(),
-            throttle_scope: ThrottleScope::default(),
+            throttle_classifier: ThrottleClassifier::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
             context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
@@ -121,15 +122,15 @@ impl Lane {
             wake: Notify::new(),
             app_id: OnceLock::new(),
         });
-        lane.set_replicas(lane.context.membership.servers());
+        lane.set_servers(lane.context.membership.servers());
         lane
     }
 
     /// Sets the number of servers that share the rates, because the provider counts the messages of
     /// all servers together.
-    pub(crate) fn set_replicas(&self, servers: u32) {
-        self.limiter.set_replicas(servers);
-        self.provider_limiter.set_replicas(servers);
+    pub(crate) fn set_servers(&self, servers: u32) {
+        self.limiter.set_servers(servers);
+        self.provider_limiter.set_servers(servers);
     }
 
     /// Adds a dispatch whose scan is not done.
@@ -144,13 +145,13 @@ impl Lane {
     }
 
     /// Notifies the lane that retries are due.
-    pub(crate) fn retries_due(&self) {
+    pub(crate) fn on_retries_due(&self) {
         self.post(|inbox| inbox.retries_due = true);
     }
 
     /// Notifies the lane that its application was changed or erased. Its credentials need not have
     /// changed, so a held or tripped circuit breaker keeps its state.
-    pub(crate) fn app_changed(&self) {
+    pub(crate) fn on_app_change(&self) {
         let mut slot = self.provider_slot();
         *slot = ProviderSlot { version: slot.version + 1, provider: LaneProvider::Unknown };
         drop(slot);
@@ -160,7 +161,7 @@ impl Lane {
 
     /// Notifies the lane that its provider was reconfigured or released. Held deliveries resume at
     /// once.
-    pub(crate) fn provider_changed(&self) {
+    pub(crate) fn on_provider_change(&self) {
         let mut slot = self.provider_slot();
         *slot = ProviderSlot { version: slot.version + 1, provider: LaneProvider::Unknown };
         // The breakers are closed under the lock that `on_auth_failure` takes, so that an answer to
@@ -181,12 +182,12 @@ impl Lane {
 
     /// The provider, which is read from the store if it is not cached.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
-        let (version, provider) = {
+        let (version, cached) = {
             let slot = self.provider_slot();
             (slot.version, slot.provider.clone())
         };
-        if !matches!(provider, LaneProvider::Unknown) {
-            return Ok(provider);
+        if !matches!(cached, LaneProvider::Unknown) {
+            return Ok(cached);
         }
         let configured =
             self.context.providers.provider(self.app, self.platform.provider()).await?;
@@ -228,19 +229,22 @@ impl Lane {
         if let Admission::Wait(until) = self.breaker.peek(now) {
             return Admission::Wait(until);
         }
-        match self.check_rate(now).and_then(|()| self.limiter.admit(now)) {
+        match self.admit_by_provider(now).and_then(|()| self.limiter.admit(now)) {
             Ok(()) => self.breaker.admit(now),
             Err(until) => Admission::Wait(until),
         }
     }
 
-    /// Checks the limits that the provider sets.
-    fn check_rate(&self, now: Timestamp) -> Result<(), Timestamp> {
-        let allowance = match &self.provider_slot().provider {
+    /// Checks the rate limit of the provider itself, and counts the delivery if the limit admits it.
+    ///
+    /// # Errors
+    /// The time to try again, if the limit admits no delivery now.
+    fn admit_by_provider(&self, now: Timestamp) -> Result<(), Timestamp> {
+        let limit = match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => provider.limit(now),
             LaneProvider::Missing | LaneProvider::Unknown => ProviderLimit::Unlimited,
         };
-        match allowance {
+        match limit {
             ProviderLimit::Unlimited => Ok(()),
             ProviderLimit::PerSecond(rate) => {
                 self.provider_limiter.set_rate(Some(rate));
@@ -256,17 +260,18 @@ impl Lane {
     /// # Errors
     /// The time to try again, if the last message is too recent.
     pub(crate) fn check_chat(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
-        if self.has_chats() { self.chat_limiter.check(key, now) } else { Ok(()) }
+        if self.limits_each_chat() { self.chat_limiter.check(key, now) } else { Ok(()) }
     }
 
     /// Records a message to a device, for [`Self::check_chat`].
     pub(crate) fn record_chat(&self, key: DeviceKey, now: Timestamp) {
-        if self.has_chats() {
+        if self.limits_each_chat() {
             self.chat_limiter.record(key, now);
         }
     }
 
-    fn has_chats(&self) -> bool {
+    /// Whether the platform limits the rate of messages to each device.
+    fn limits_each_chat(&self) -> bool {
         match self.platform {
             Platform::ChatApp => true,
             Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => false,
@@ -280,9 +285,11 @@ impl Lane {
 
     /// Records that devices are no longer deferred.
     pub(crate) fn remove_deferred(&self, devices: usize) {
-        let before = self.deferred.fetch_sub(devices, Ordering::AcqRel);
+        let deferred_before = self.deferred.fetch_sub(devices, Ordering::AcqRel);
+        let deferred_now = deferred_before - devices;
         let limit = self.context.config.lane_deferred_max;
-        if before >= limit && before - devices < limit {
+        // The lane opens no pages while the limit is reached, so it is woken once that ends.
+        if deferred_before >= limit && deferred_now < limit {
             self.wake();
         }
     }
@@ -326,7 +333,7 @@ struct RetryBacklog(Mutex<State>);
 struct State {
     open: u64,
     /// The open retries that no commit has written yet, so that the store does not count them.
-    unwritten: u64,
+    uncommitted: u64,
     /// Total number of retries added.
     added: u64,
 }
@@ -334,7 +341,7 @@ struct State {
 /// State at the start of a count in the store.
 #[derive(Debug, Clone, Copy)]
 struct CountSnapshot {
-    unwritten: u64,
+    uncommitted: u64,
     added: u64,
 }
 
@@ -351,14 +358,15 @@ impl RetryBacklog {
     fn add(&self, retries: u64) {
         let mut state = self.lock();
         state.open += retries;
-        state.unwritten += retries;
+        state.uncommitted += retries;
         state.added += retries;
     }
 
-    /// Records that retries were committed or given up.
-    fn mark_written(&self, retries: u64) {
+    /// Records that retries are no longer uncommitted: a commit wrote them, or their results were
+    /// discarded. They still count as open.
+    fn remove_uncommitted(&self, retries: u64) {
         let mut state = self.lock();
-        state.unwritten = state.unwritten.saturating_sub(retries);
+        state.uncommitted = state.uncommitted.saturating_sub(retries);
     }
 
     /// Records that retries ended.
@@ -367,18 +375,20 @@ impl RetryBacklog {
         state.open = state.open.saturating_sub(retries);
     }
 
-    /// Begins a count in the store.
+    /// Returns the state that [`Self::apply_count`] needs. The caller takes it before the store counts.
     fn begin_count(&self) -> CountSnapshot {
         let state = self.lock();
-        CountSnapshot { unwritten: state.unwritten, added: state.added }
+        CountSnapshot { uncommitted: state.uncommitted, added: state.added }
     }
 
-    /// Applies the count of the store. Retries that were unwritten when the count began, and retries
-    /// that were added since then, are added to it even if the store counted some of them. Retries
-    /// that ended since then are still included; the next count corrects that.
-    fn apply_count(&self, snapshot: CountSnapshot, retries: u64) {
+    /// Replaces the estimate with `counted`, the number of open retries that the store counted. Retries
+    /// that were uncommitted when the count began, and retries that were added since then, are added to
+    /// it even if the store counted some of them. Retries that ended since then are still included; the
+    /// next count corrects that.
+    fn apply_count(&self, snapshot: CountSnapshot, counted: u64) {
         let mut state = self.lock();
-        state.open = retries + snapshot.unwritten + (state.added - snapshot.added);
+        let added_since = state.added - snapshot.added;
+        state.open = counted + snapshot.uncommitted + added_since;
     }
 }
 
@@ -388,35 +398,38 @@ impl Lane {
         self.retries.open() >= self.context.config.lane_retry_rows_max
     }
 
-    /// Whether so many retries may be open that an exact count is needed. The estimate grows too high
-    /// over time, because it misses retries that end without an attempt.
+    /// Whether the estimate is so close to the limit that the store has to count the open retries. The
+    /// estimate grows too high over time, because it misses retries that end without an attempt.
     pub(crate) fn retry_backlog_near_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max / 2
     }
 
     /// Applies the number of open retries that the store counted.
-    fn apply_retry_count(&self, snapshot: CountSnapshot, retries: u64) {
-        let before = self.retries.open();
-        self.retries.apply_count(snapshot, retries);
-        self.wake_after_retries_ended(before);
+    fn apply_retry_count(&self, snapshot: CountSnapshot, counted: u64) {
+        let open_before = self.retries.open();
+        self.retries.apply_count(snapshot, counted);
+        self.wake_if_below_limit_again(open_before);
     }
 
     /// Records that retries ended.
     pub(crate) fn remove_retries(&self, retries: u64) {
-        let before = self.retries.open();
+        let open_before = self.retries.open();
         self.retries.remove(retries);
-        self.wake_after_retries_ended(before);
+        self.wake_if_below_limit_again(open_before);
     }
 
-    /// Wakes the pages that wait for open retries to end, if the limit was reached before.
-    fn wake_after_retries_ended(&self, before: u64) {
-        if before >= self.context.config.lane_retry_rows_max && !self.retry_backlog_full() {
+    /// Wakes the pages that wait for open retries to end, if the number of open retries has fallen below
+    /// its limit. `open_before` is the number before the change.
+    fn wake_if_below_limit_again(&self, open_before: u64) {
+        let was_full = open_before >= self.context.config.lane_retry_rows_max;
+        if was_full && !self.retry_backlog_full() {
             self.breaker.wake_waiters();
         }
     }
 
-    /// Counts a delivery that becomes a retry.
-    pub(crate) fn uncommitted_retry(self: &Arc<Self>) -> UncommittedRetries {
+    /// Counts a delivery that becomes a retry. It counts as uncommitted until the returned value is
+    /// dropped.
+    pub(crate) fn add_uncommitted_retry(self: &Arc<Self>) -> UncommittedRetries {
         self.retries.add(1);
         UncommittedRetries { lane: self.clone(), count: 1 }
     }
@@ -430,18 +443,19 @@ pub(crate) struct UncommittedRetries {
 }
 
 impl UncommittedRetries {
-    /// Adds these retries to `held`, whose retries are written by the same commit.
-    pub(crate) fn merge_into(mut self, held: &mut Option<Self>) {
-        match held {
-            Some(held) => held.count += std::mem::take(&mut self.count),
-            None => *held = Some(self),
+    /// Adds these retries to `total`, the retries that the same commit writes.
+    pub(crate) fn merge_into(mut self, total: &mut Option<Self>) {
+        match total {
+            // `self` is dropped with a count of 0, so that its retries stay uncommitted.
+            Some(others) => others.count += std::mem::take(&mut self.count),
+            None => *total = Some(self),
         }
     }
 }
 
 impl Drop for UncommittedRetries {
     fn drop(&mut self) {
-        self.lane.retries.mark_written(self.count);
+        self.lane.retries.remove_uncommitted(self.count);
     }
 }
 
@@ -456,7 +470,7 @@ mod tests {
         let snapshot = count.begin_count();
         count.apply_count(snapshot, 0);
         assert_eq!(count.open(), 3);
-        count.mark_written(3);
+        count.remove_uncommitted(3);
         count.apply_count(count.begin_count(), 3);
         assert_eq!(count.open(), 3);
         count.remove(1);
@@ -467,10 +481,10 @@ mod tests {
     fn retries_added_during_a_count_of_the_store_are_kept() {
         let count = RetryBacklog::default();
         count.add(2);
-        count.mark_written(2);
+        count.remove_uncommitted(2);
         let snapshot = count.begin_count();
         count.add(5);
-        count.mark_written(5);
+        count.remove_uncommitted(5);
         count.apply_count(snapshot, 2);
         assert_eq!(count.open(), 7);
         count.apply_count(count.begin_count(), 7);

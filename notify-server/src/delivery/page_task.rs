@@ -29,8 +29,8 @@ use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::Lane;
 use crate::delivery::sender::{
-    self, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
-    Sender,
+    self, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight,
+    PageProgress, Route, Sender,
 };
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
@@ -111,7 +111,7 @@ pub(crate) struct PageTask {
     batch: CheckpointBuilder,
     sender: Sender,
     /// The length of the queue, published to the lane.
-    waiting: Arc<AtomicUsize>,
+    published_queue_len: Arc<AtomicUsize>,
     /// Deliveries of this page with an outcome or a retry, including those in the batch.
     done: u64,
     /// Named devices that were not eligible when their turn came.
@@ -119,25 +119,26 @@ pub(crate) struct PageTask {
 }
 
 impl PageTask {
-    /// The task of a page. `done`: the keys of devices that have an outcome or a retry already, in
-    /// ascending order. The task skips them. It is empty unless another process left the page open.
+    /// The task of a page. `done_keys` are the keys of devices that have an outcome or a retry already, in
+    /// ascending order. The task skips these devices. There are none unless another process or a panicked
+    /// task left the page open.
     pub(crate) fn new(
         lane: Arc<Lane>,
         dispatch: Arc<ActiveDispatch>,
         page: OpenPage,
         snapshot: DeviceSnapshot,
-        done: &[DeviceKey],
+        done_keys: &[DeviceKey],
     ) -> Self {
         let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
         let missing = dispatch.missing_named_devices(&devices, page.from, page.to);
-        let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
+        let is_done = |key: &DeviceKey| done_keys.binary_search(key).is_ok();
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
         let mut task = Self {
             breaker_changes: lane.breaker.subscribe(),
             sender: Sender::new(&lane),
             deferred: Deferred::new(lane.clone()),
-            waiting: Arc::new(AtomicUsize::new(queue.len())),
+            published_queue_len: Arc::new(AtomicUsize::new(queue.len())),
             lane,
             dispatch,
             page,
@@ -149,7 +150,7 @@ impl PageTask {
             mode: None,
             version: 0,
             batch: CheckpointBuilder::default(),
-            done: done.len() as u64,
+            done: done_keys.len() as u64,
             skipped: 0,
         };
         for key in missing.into_iter().filter(|key| !is_done(key)) {
@@ -159,8 +160,8 @@ impl PageTask {
     }
 
     /// Number of devices in the queue, which changes while the task runs.
-    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
-        self.waiting.clone()
+    pub(crate) fn published_queue_len(&self) -> Arc<AtomicUsize> {
+        self.published_queue_len.clone()
     }
 
     pub(crate) fn page_no(&self) -> PageNo {
@@ -180,7 +181,7 @@ impl PageTask {
             if checkpoint.is_none() {
                 let is_finished = matches!(blocked, Blocked::NoneLeft) && all_completed;
                 let ends_page = is_finished && self.queue.is_empty() && self.deferred.is_empty();
-                if ends_page || self.wants_checkpoint(&blocked) {
+                if ends_page || self.is_checkpoint_due(&blocked) {
                     checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
                 } else if is_finished && self.batch.is_empty() {
                     return PageEnd::Finished;
@@ -218,8 +219,8 @@ impl PageTask {
     /// Publishes the length of the queue. The lane can then open the next page while attempts of this
     /// page still wait for an answer (hazard 3 of docs/delivery.md).
     fn publish_queue_len(&self) {
-        let waiting = self.queue.len();
-        if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
+        let queue_len = self.queue.len();
+        if self.published_queue_len.swap(queue_len, Ordering::AcqRel) != queue_len {
             self.lane.wake();
         }
     }
@@ -229,7 +230,8 @@ impl PageTask {
         let context = &self.lane.context;
         let unblocked = async {
             match blocked {
-                // Only results and commits end these, and the caller waits for them itself.
+                // Only a result or a commit ends these two, and the caller itself waits for results and
+                // commits.
                 Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
                 Blocked::ServerLease => {
                     let mut renewed = context.membership.subscribe();
@@ -252,11 +254,11 @@ impl PageTask {
                 },
             }
         };
-        let stops = !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease);
+        let ends_when_stopped = !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease);
         tokio::select! {
             biased;
             () = unblocked => {}
-            () = context.stop.cancelled(), if stops => {}
+            () = context.stop.cancelled(), if ends_when_stopped => {}
         }
     }
 }
@@ -275,18 +277,18 @@ impl PageTask {
             self.resume_deferred(now);
             if self.queue.is_empty() || context.stop.is_cancelled() {
                 self.sender.release();
-                return match self.deferred.is_empty() || context.stop.is_cancelled() {
-                    true => Blocked::NoneLeft,
-                    false => Blocked::Upstreams(self.deferred.recheck_at()),
-                };
+                if self.deferred.is_empty() || context.stop.is_cancelled() {
+                    return Blocked::NoneLeft;
+                }
+                return Blocked::Upstreams(self.deferred.recheck_at());
             }
-            if self.is_stale(now) {
+            if self.must_refresh(now) {
                 // The read below may take long. Results that have arrived must be in the batch before
                 // the lease can expire during it (hazard 5 of docs/delivery.md).
                 self.take_completed(in_flight);
                 if let Err(error) = self.refresh(now).await {
-                    // `is_stale` has cleared the changes in the tracker, so all devices must be read
-                    // again.
+                    // `must_refresh` has cleared the changes in the tracker, so all devices must be
+                    // read again.
                     self.invalidate();
                     context.backoff_after_storage_error(&error).await;
                 }
@@ -351,11 +353,11 @@ impl PageTask {
         if self.queue.is_empty() { Ok(()) } else { self.try_acquire(now) }
     }
 
-    /// Takes the permits for one attempt, if the leases are valid, the lane has not too many retries,
-    /// and the lane admits a delivery.
+    /// Takes the permits for one attempt, if the leases are valid, the number of open retries is below its
+    /// limit, and the lane admits a delivery.
     fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
         let membership = &self.lane.context.membership;
-        let acquired = if !membership.is_valid(now) {
+        let result = if !membership.is_valid(now) {
             Err(Blocked::ServerLease)
         } else if now >= self.page.lease_until
             || self.lease_generation != membership.lease_generation()
@@ -368,11 +370,11 @@ impl PageTask {
         };
         // A permit that this page cannot use is released, because other tasks, such as the retries,
         // may need it.
-        match acquired {
+        match result {
             Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
             Err(_) => self.sender.release(),
         }
-        acquired
+        result
     }
 
     /// Turns a delivery into a retry without an attempt.
@@ -385,14 +387,20 @@ impl PageTask {
             reason: reasons::PACED.into(),
             unknown_outcomes: 0,
         };
-        self.batch.retry(&self.lane, retry);
+        self.batch.add_retry(&self.lane, retry);
         self.done += 1;
     }
 
     /// Ends a delivery without an attempt.
     fn settle_unsent(&mut self, key: DeviceKey, settled: Outcome, reason: Reason) {
         let reason = Some(reason);
-        self.batch.settle(DeviceOutcome { key, settled, reason, attempts: 0, message_id: None });
+        self.batch.add_outcome(DeviceOutcome {
+            key,
+            settled,
+            reason,
+            attempts: 0,
+            message_id: None,
+        });
         self.done += 1;
     }
 
@@ -418,6 +426,7 @@ impl PageTask {
         let must_resume_all = self.dispatch.is_canceled()
             || self.dispatch.has_expired(now)
             || self.version != self.lane.provider_version();
+        // `None` resumes all devices: the next read of the mode decides about them.
         let provider = match &self.mode {
             Some(DeliveryMode::Send { provider, .. }) if !must_resume_all => Some(provider),
             Some(DeliveryMode::Send { .. } | DeliveryMode::Settle { .. }) | None => None,
@@ -447,6 +456,7 @@ impl PageTask {
 // Results and checkpoints.
 
 impl PageTask {
+    /// Adds the result of an attempt to the batch, or puts a postponed device back into the queue.
     fn on_completed(&mut self, completed: CompletedAttempt) {
         match self.batch.record(&self.lane, completed.complete(&self.tracker)) {
             // A postponed delivery stays in the page and does not become a retry.
@@ -466,12 +476,16 @@ impl PageTask {
         }
     }
 
-    fn wants_checkpoint(&self, blocked: &Blocked) -> bool {
-        self.batch.is_due(self.lane.context.config.checkpoint_outcomes)
+    /// Whether a checkpoint is due: the batch is full or forced, the page's lease has expired, or the
+    /// engine stops while the batch holds results.
+    fn is_checkpoint_due(&self, blocked: &Blocked) -> bool {
+        let context = &self.lane.context;
+        let stops_with_results = matches!(blocked, Blocked::NoneLeft)
+            && context.stop.is_cancelled()
+            && !self.batch.is_empty();
+        self.batch.is_due(context.config.checkpoint_outcomes)
             || matches!(blocked, Blocked::PageLease)
-            || matches!(blocked, Blocked::NoneLeft)
-                && self.lane.context.stop.is_cancelled()
-                && !self.batch.is_empty()
+            || stops_with_results
     }
 
     /// Begins a checkpoint with the whole batch.
@@ -480,19 +494,22 @@ impl PageTask {
         let now = context.clock.now();
         self.publish_queue_len();
         let batch = std::mem::take(&mut self.batch);
-        let targets = self.queue.iter().filter(|device| self.dispatch.targets(device)).count();
-        let excluded =
-            if self.dispatch.targets_named_devices() { self.queue.len() - targets } else { 0 };
-        let next_retry = batch.next_retry();
-        let (results, guard) = batch.build(self.page);
-        let checkpoint = Checkpoint {
-            targeted: self.done + (in_flight + targets + self.deferred.len()) as u64,
-            excluded: self.skipped + excluded as u64,
+        let queued_targets =
+            self.queue.iter().filter(|device| self.dispatch.targets(device)).count();
+        let queued_excluded = if self.dispatch.targets_named_devices() {
+            self.queue.len() - queued_targets
+        } else {
+            0
+        };
+        let next_retry_due_at = batch.next_retry_due_at();
+        let progress = PageProgress {
+            targeted: self.done + (in_flight + queued_targets + self.deferred.len()) as u64,
+            excluded: self.skipped + queued_excluded as u64,
             at: now,
             lease_until: now.plus_ms(context.config.lease_ms),
             finished: ends_page,
-            ..results
         };
+        let (checkpoint, guard) = batch.build(self.page, progress);
         let ends_zone = ends_page && self.dispatch.is_local();
         // This is read before the commit, because a successful commit proves only that the page
         // belonged to this server when the commit began.
@@ -500,7 +517,7 @@ impl PageTask {
         let commit = async move {
             let committed = commit_with_retry(&context, checkpoint).await;
             context.record_commit();
-            if let Some(due_at) = next_retry {
+            if let Some(due_at) = next_retry_due_at {
                 context.wake_by(due_at);
             }
             // The end of a zone may make the notification due for its next one.
@@ -546,9 +563,11 @@ async fn wait_for_commit(
 // (hazard 8 of docs/delivery.md).
 
 impl PageTask {
-    fn is_stale(&self, now: Timestamp) -> bool {
+    /// Whether the mode or the devices must be read again before the next attempt. This clears the changes
+    /// that the tracker has recorded, so the caller must then call [`Self::refresh`].
+    fn must_refresh(&self, now: Timestamp) -> bool {
         !self.is_fresh
-            || self.tracker.drain_changed()
+            || self.tracker.clear_changes()
             || self.version != self.lane.provider_version()
             || now.ms_since(self.read_at) > self.lane.context.config.address_age_ms_max
     }
@@ -567,7 +586,9 @@ impl PageTask {
         self.mode = Some(self.dispatch.mode(&self.lane).await?);
         self.version = version;
         let is_recent = now.ms_since(self.read_at) <= context.config.address_age_ms_max;
-        if self.is_fresh || !is_recent || self.tracker.drain_changed() {
+        // `is_fresh` is false at the first call, and after a cancellation, which concerns only the mode.
+        // If it is true, `must_refresh` has detected that something changed since the last read.
+        if self.is_fresh || !is_recent || self.tracker.clear_changes() {
             let Some(first) = self.queue.iter().map(|device| device.key).min() else {
                 return Ok(());
             };
@@ -597,7 +618,7 @@ impl PageTask {
                 missing.push(before.key);
             }
         }
-        let existing = self.without_tag_or_zone(&missing).await?;
+        let existing = self.existing_devices(&missing).await?;
         self.queue = queue;
         for key in missing {
             if existing.binary_search(&key).is_err() {
@@ -607,9 +628,9 @@ impl PageTask {
         Ok(())
     }
 
-    /// Those of the missing devices that still exist. They only lost the tag or left the zone by which
-    /// they were selected.
-    async fn without_tag_or_zone(
+    /// The keys of the missing devices that still exist, in ascending order. These devices only lost the tag
+    /// or left the zone by which they were selected.
+    async fn existing_devices(
         &mut self,
         missing: &[DeviceKey],
     ) -> Result<Vec<DeviceKey>, StoreError> {
@@ -618,6 +639,7 @@ impl PageTask {
         };
         match (&self.dispatch.row.source, self.dispatch.row.zone) {
             (AudienceSource::Platform, Zone::All) | (AudienceSource::Named { .. }, _) => {
+                // These devices were not selected by a tag or a zone, so a missing device was deleted.
                 return Ok(Vec::new());
             }
             (AudienceSource::Tag(_), _)

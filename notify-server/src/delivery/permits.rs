@@ -35,13 +35,14 @@ impl ResizableSemaphore {
         let mut state = self.limit.lock().expect("no holder of the limit panics");
         if limit > state.current {
             let added = limit - state.current;
-            let from_deficit = added.min(state.deficit);
-            state.deficit -= from_deficit;
-            self.available.add_permits(added - from_deficit);
+            let absorbed = added.min(state.deficit);
+            state.deficit -= absorbed;
+            self.available.add_permits(added - absorbed);
         } else if limit < state.current {
             let removed = state.current - limit;
-            let forgotten = self.available.forget_permits(removed);
-            state.deficit += removed - forgotten;
+            // This removes the permits that are not in use. The rest are in use and become the deficit.
+            let removed_at_once = self.available.forget_permits(removed);
+            state.deficit += removed - removed_at_once;
         }
         state.current = limit;
     }
@@ -58,9 +59,9 @@ impl ResizableSemaphore {
             return;
         }
         let mut limit = self.limit.lock().expect("no holder of the limit panics");
-        let destroyed = permits.min(limit.deficit);
-        limit.deficit -= destroyed;
-        self.available.add_permits(permits - destroyed);
+        let absorbed = permits.min(limit.deficit);
+        limit.deficit -= absorbed;
+        self.available.add_permits(permits - absorbed);
     }
 }
 
@@ -72,14 +73,15 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Adds this permit to `held`, so that both are released together.
-    pub(crate) fn merge_into(mut self, held: &mut Option<Self>) {
-        match held {
-            Some(held) => {
-                debug_assert!(Arc::ptr_eq(&held.semaphore, &self.semaphore));
-                held.count += std::mem::take(&mut self.count);
+    /// Adds this permit to `total`, so that all are released together.
+    pub(crate) fn merge_into(mut self, total: &mut Option<Self>) {
+        match total {
+            Some(others) => {
+                debug_assert!(Arc::ptr_eq(&others.semaphore, &self.semaphore));
+                // `self` is dropped with a count of 0, which releases nothing.
+                others.count += std::mem::take(&mut self.count);
             }
-            None => *held = Some(self),
+            None => *total = Some(self),
         }
     }
 }

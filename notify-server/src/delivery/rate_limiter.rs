@@ -36,7 +36,7 @@ impl Default for State {
 
 impl RateLimiter {
     /// Sets the number of servers that share the rate.
-    pub(crate) fn set_replicas(&self, servers: u32) {
+    pub(crate) fn set_servers(&self, servers: u32) {
         self.0.lock().expect("no holder of the rate limiter panics").servers =
             i64::from(servers.max(1));
     }
@@ -65,7 +65,8 @@ impl RateLimiter {
         // even if the spacing is longer than the burst.
         if early_us > 0 && early_us + spacing_us > BURST_US {
             let wait_us = (early_us + spacing_us - BURST_US).min(early_us);
-            return Err(now.plus_ms((wait_us.max(1) + 999) / 1_000));
+            let wait_ms_rounded_up = (wait_us.max(1) + 999) / 1_000;
+            return Err(now.plus_ms(wait_ms_rounded_up));
         }
         state.next_us = next_us + spacing_us;
         Ok(())
@@ -79,7 +80,7 @@ const CHAT_INTERVAL_MS: i64 = 1_000;
 /// throttle them.
 const CHATS_MAX: usize = 10_000;
 
-/// The rate limiter of single chats.
+/// The rate limiter of single chats. The map holds the time from which each chat may get the next message.
 #[derive(Debug, Default)]
 pub(crate) struct PerChatLimiter(Mutex<HashMap<DeviceKey, Timestamp>>);
 
@@ -89,8 +90,8 @@ impl PerChatLimiter {
     /// # Errors
     /// The time to try again, if the last message to the chat is too recent.
     pub(crate) fn check(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
-        let next = self.0.lock().expect("no holder of the chats panics");
-        match next.get(&chat) {
+        let next_message_at = self.0.lock().expect("no holder of the chats panics");
+        match next_message_at.get(&chat) {
             Some(next_at) if *next_at > now => Err(*next_at),
             Some(_) | None => Ok(()),
         }
@@ -98,12 +99,12 @@ impl PerChatLimiter {
 
     /// Records a message to a chat.
     pub(crate) fn record(&self, chat: DeviceKey, now: Timestamp) {
-        let mut next = self.0.lock().expect("no holder of the chats panics");
-        if next.len() >= CHATS_MAX {
-            next.retain(|_, at| *at > now);
+        let mut next_message_at = self.0.lock().expect("no holder of the chats panics");
+        if next_message_at.len() >= CHATS_MAX {
+            next_message_at.retain(|_, at| *at > now);
         }
-        if next.len() < CHATS_MAX {
-            next.insert(chat, now.plus_ms(CHAT_INTERVAL_MS));
+        if next_message_at.len() < CHATS_MAX {
+            next_message_at.insert(chat, now.plus_ms(CHAT_INTERVAL_MS));
         }
     }
 }
@@ -139,7 +140,7 @@ mod tests {
         let pace = RateLimiter::default();
         pace.set_rate(Some(1_000));
         for (servers, from_ms) in [(1, 0), (2, 10_000), (5, 20_000), (1, 30_000), (0, 40_000)] {
-            pace.set_replicas(servers);
+            pace.set_servers(servers);
             in_one_second(&pace, from_ms);
             let share = 1_000 / servers.max(1) as usize;
             let second = in_one_second(&pace, from_ms + 1_000);

@@ -139,9 +139,11 @@ impl RetryTask {
                 self.reschedule_front(now);
                 continue;
             }
-            let is_canceled =
+            let settles_as_canceled =
                 matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
-            if version != self.lane.provider_version() || (dispatch.is_canceled() && !is_canceled) {
+            let missed_cancellation = dispatch.is_canceled() && !settles_as_canceled;
+            // The mode is outdated, so it is determined again.
+            if version != self.lane.provider_version() || missed_cancellation {
                 continue;
             }
             let (provider, payload) = match mode {
@@ -174,9 +176,8 @@ impl RetryTask {
                 Err(Blocked::Admission(until)) => {
                     // Retries that wait for a probe or an administrator stay due, so that they continue
                     // as soon as the breaker changes. Until then the lane claims no retries.
-                    let until =
-                        if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
-                    self.reschedule_all(until);
+                    let stays_due = self.lane.breaker.is_waiting_for_probe(now);
+                    self.reschedule_all(if stays_due { now } else { until });
                     continue;
                 }
             }
@@ -189,6 +190,7 @@ impl RetryTask {
         Ok(())
     }
 
+    /// Starts the attempt of the first retry, for which permits were taken.
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedRetry>,
@@ -353,7 +355,7 @@ async fn mode_of(
     }
     // A newer notification with the same `collapse_key` was sent already. On the device, this older
     // notification would replace it.
-    if dispatch.replaces_others()
+    if dispatch.has_collapse_key()
         && lane.context.store.superseded(retry.dispatch, retry.key).await?
     {
         return settle(Outcome::Expired, reasons::OVERTAKEN);

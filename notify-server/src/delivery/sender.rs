@@ -257,29 +257,31 @@ impl CompletedAttempt {
         let lane = &stream.lane;
         let context = &lane.context;
         let now = context.clock.now();
-        let past = AttemptContext {
+        let attempt = AttemptContext {
             platform: lane.platform,
             attempts_before: history.attempts,
             first_attempt_at: history.first_attempt_at.unwrap_or(now),
             unknown_outcomes: history.unknown_outcomes,
+            // `Lane::on_answer` sets these two fields, which depend on the upstream.
             service_refusals: 0,
             is_address_at_fault: false,
             expires_at: dispatch.expires_at,
             now,
             jitter: context.jitter(),
         };
-        let message_id = context.config.kept_message_id(&answer);
+        let message_id = context.config.message_id_to_store(&answer);
         let upstream = stream.upstream.as_ref();
         let (env, trust) = (device.ios_env, device.trust);
-        let context = AnswerContext { key: device.key, upstream, env, trust, version };
-        let (decision, effects) = lane.on_answer(answer, &context, past);
+        let answer_context = AnswerContext { key: device.key, upstream, env, trust, version };
+        let (decision, effects) = lane.on_answer(answer, &answer_context, attempt);
+        // A device that got the message stays marked until its outcome is committed.
         if !matches!(decision, Decision::End { settled: Outcome::Sent, .. }) {
             tracker.clear_in_flight(dispatch.row.no, device.key);
         }
         if let Decision::Pause { until, scope } = decision {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
-        let disposition = delivery.disposition(decision, effects, message_id, now);
+        let disposition = delivery.into_disposition(decision, effects, message_id, now);
         // The answer may have changed the limit of streams. It is applied before this stream is
         // released, because the release grants a queued request without a check of the limit.
         lane.streams.set_limit(lane.streams_max());
@@ -289,8 +291,8 @@ impl CompletedAttempt {
 }
 
 impl Delivery {
-    /// Turns a decision about the delivery into its result. `now` is the end of the attempt.
-    fn disposition(
+    /// Turns a decision about the delivery into a [`Disposition`]. `now` is the end of the attempt.
+    fn into_disposition(
         self,
         decision: Decision,
         effects: AnswerEffects,
@@ -299,14 +301,14 @@ impl Delivery {
     ) -> Disposition {
         let Self { dispatch, device, history } = self;
         let key = device.key;
-        let outcome = |settled, reason, message_id| DeviceOutcome {
+        let new_outcome = |settled, reason, message_id| DeviceOutcome {
             key,
             settled,
             reason,
             attempts: history.attempts.saturating_add(1),
             message_id,
         };
-        let retry = |due_at, reason, attempts, unknown_outcomes| NewRetry {
+        let new_retry = |due_at, reason, attempts, unknown_outcomes| NewRetry {
             key,
             attempts,
             first_attempt_at: history.first_attempt_at.unwrap_or(now),
@@ -315,11 +317,11 @@ impl Delivery {
             unknown_outcomes,
         };
         match decision {
-            Decision::End { settled: end, reason } => {
-                let is_first_message = end == Outcome::Sent && !device.trust.is_verified();
+            Decision::End { settled, reason } => {
+                let is_first_message = settled == Outcome::Sent && !device.trust.is_verified();
                 let verified =
                     is_first_message.then(|| VerifiedAddress { key, address: address_of(device) });
-                let outcome = outcome(end, reason, message_id);
+                let outcome = new_outcome(settled, reason, message_id);
                 Disposition::Outcome { outcome, dead: None, verified }
             }
             Decision::Disable { .. }
@@ -328,18 +330,18 @@ impl Delivery {
                 Disposition::Postponed { device, history, until: now, reason: None }
             }
             Decision::Disable { reason, since } => {
-                let outcome = outcome(Outcome::Unregistered, Some(reason.clone()), None);
+                let outcome = new_outcome(Outcome::Unregistered, Some(reason.clone()), None);
                 let (ios_env, ambiguous) = (device.ios_env, effects.answers_before());
                 let address = address_of(device);
                 let dead = DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous };
                 Disposition::Outcome { outcome, dead: Some(dead), verified: None }
             }
             Decision::Move { to, due_at, attempts } => Disposition::Retry {
-                retry: retry(due_at, reasons::MOVED.into(), attempts, history.unknown_outcomes),
+                retry: new_retry(due_at, reasons::MOVED.into(), attempts, history.unknown_outcomes),
                 moved: Some(MovedAddress { key, from: address_of(device), to, at: now }),
             },
             Decision::Retry { due_at, reason, attempts, unknown_outcomes } => Disposition::Retry {
-                retry: retry(due_at, reason, attempts, unknown_outcomes),
+                retry: new_retry(due_at, reason, attempts, unknown_outcomes),
                 moved: None,
             },
             Decision::Pause { until, scope: _ } => Disposition::Postponed {
@@ -375,6 +377,16 @@ pub(crate) struct CheckpointBuilder {
     is_forced: bool,
 }
 
+/// The state of a page at a checkpoint, in addition to the results of its deliveries. The fields are those
+/// of [`Checkpoint`].
+pub(crate) struct PageProgress {
+    pub(crate) targeted: u64,
+    pub(crate) excluded: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) lease_until: Timestamp,
+    pub(crate) finished: bool,
+}
+
 /// The permits and counts that uncommitted results hold. They are released when this value is dropped:
 /// after the commit, or when the results are discarded.
 #[derive(Default)]
@@ -408,11 +420,11 @@ impl CheckpointBuilder {
             Disposition::Outcome { outcome, dead, verified } => {
                 self.dead.extend(dead);
                 self.verified.extend(verified);
-                self.settle(outcome);
+                self.add_outcome(outcome);
             }
             Disposition::Retry { retry, moved } => {
                 self.moved.extend(moved);
-                self.retry(lane, retry);
+                self.add_retry(lane, retry);
             }
             Disposition::Postponed { device, .. } => return Some(device),
         }
@@ -421,16 +433,16 @@ impl CheckpointBuilder {
     }
 
     /// Adds a delivery that ended.
-    pub(crate) fn settle(&mut self, outcome: DeviceOutcome) {
-        self.note_time();
+    pub(crate) fn add_outcome(&mut self, outcome: DeviceOutcome) {
+        self.record_first_time();
         self.settled.push(outcome);
     }
 
     /// Adds a delivery that becomes a retry. It counts as an open retry from now on, before its commit, so
     /// that uncommitted retries cannot exceed the limit.
-    pub(crate) fn retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {
-        self.note_time();
-        lane.uncommitted_retry().merge_into(&mut self.guard.retries);
+    pub(crate) fn add_retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {
+        self.record_first_time();
+        lane.add_uncommitted_retry().merge_into(&mut self.guard.retries);
         self.retries.push(retry);
     }
 
@@ -439,7 +451,7 @@ impl CheckpointBuilder {
     }
 
     /// When the first of the retries is due.
-    pub(crate) fn next_retry(&self) -> Option<Timestamp> {
+    pub(crate) fn next_retry_due_at(&self) -> Option<Timestamp> {
         self.retries.iter().map(|retry| retry.due_at).min()
     }
 
@@ -458,9 +470,9 @@ impl CheckpointBuilder {
         self.since.map_or_else(Instant::now, |since| since + delay)
     }
 
-    /// Builds the checkpoint, and returns it with the guard to hold until it is committed. The caller
-    /// sets the counts, the times and `finished`.
-    pub(crate) fn build(self, page: OpenPage) -> (Checkpoint, CommitGuard) {
+    /// Builds the checkpoint, and returns it with the guard to hold until it is committed.
+    pub(crate) fn build(self, page: OpenPage, progress: PageProgress) -> (Checkpoint, CommitGuard) {
+        let PageProgress { targeted, excluded, at, lease_until, finished } = progress;
         let checkpoint = Checkpoint {
             page,
             settled: self.settled,
@@ -468,17 +480,17 @@ impl CheckpointBuilder {
             dead: self.dead,
             moved: self.moved,
             verified: self.verified,
-            targeted: 0,
-            excluded: 0,
-            at: page.lease_until,
-            lease_until: page.lease_until,
-            finished: false,
+            targeted,
+            excluded,
+            at,
+            lease_until,
+            finished,
         };
         (checkpoint, self.guard)
     }
 
-    /// Sets the time of the first result, if this is the first one.
-    fn note_time(&mut self) {
+    /// Records the current time if no result was added yet.
+    fn record_first_time(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 }

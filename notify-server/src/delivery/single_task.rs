@@ -19,8 +19,8 @@ use super::dispatch::{ActiveDispatch, DeliveryMode};
 use super::engine::StartContext;
 use super::lane::{Lane, OpenSingle};
 use super::sender::{
-    Blocked, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
-    Sender,
+    Blocked, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight,
+    PageProgress, Route, Sender,
 };
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
@@ -117,8 +117,8 @@ impl SingleTask {
             let is_idle = self.queue.is_empty() && in_flight.is_empty();
             let stopping = context.stop.is_cancelled();
             let waiting = self.outcomes.checkpoints.len();
-            let is_due = waiting >= config.checkpoint_outcomes || stopping;
-            if commit.is_none() && waiting > 0 && is_due {
+            let is_commit_due = waiting >= config.checkpoint_outcomes || stopping;
+            if commit.is_none() && waiting > 0 && is_commit_due {
                 commit = Some(self.commit());
             }
             if is_idle && waiting == 0 && commit.is_none() {
@@ -244,6 +244,7 @@ impl SingleTask {
             && upstream_has_room()
     }
 
+    /// Starts the attempt of the first notification, for which permits were taken.
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedSingle>,
@@ -258,21 +259,27 @@ impl SingleTask {
 
     fn on_completed(&mut self, completed: CompletedSingle) {
         let CompletedSingle { page, attempt } = completed;
-        let mut batch = CheckpointBuilder::default();
-        match batch.record(&self.lane, attempt.complete(&page.start_context.tracker)) {
-            Some(_) => self.give_to_lane(page),
-            None => self.push(page, batch),
+        let mut results = CheckpointBuilder::default();
+        match results.record(&self.lane, attempt.complete(&page.start_context.tracker)) {
+            // The delivery is postponed, so the notification continues as an ordinary page.
+            Some(_) => self.hand_over(page),
+            None => self.push(page, results),
         }
     }
 
     /// Adds an outcome to the next commit.
-    fn push(&mut self, page: SinglePage, batch: CheckpointBuilder) {
+    fn push(&mut self, page: SinglePage, results: CheckpointBuilder) {
         if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
         }
-        let at = self.lane.context.clock.now();
-        let (results, guard) = batch.build(page.page);
-        let checkpoint = Checkpoint { targeted: 1, finished: true, at, ..results };
+        let progress = PageProgress {
+            targeted: 1,
+            excluded: 0,
+            at: self.lane.context.clock.now(),
+            lease_until: page.page.lease_until,
+            finished: true,
+        };
+        let (checkpoint, guard) = results.build(page.page, progress);
         self.outcomes.guard.merge(guard);
         self.outcomes.checkpoints.push(checkpoint);
         self.outcomes.pages.push(page);
@@ -281,11 +288,11 @@ impl SingleTask {
     /// Passes the first notification of the queue to the lane, which continues it as an ordinary page.
     fn continue_as_page(&mut self) {
         let Some(single) = self.dequeue() else { return };
-        self.give_to_lane(single.page);
+        self.hand_over(single.page);
     }
 
     /// Passes the page to the lane, which reads the device again.
-    fn give_to_lane(&self, page: SinglePage) {
+    fn hand_over(&self, page: SinglePage) {
         page.open.hand_over();
         self.lane.add_page(page.page);
     }
@@ -313,8 +320,8 @@ impl SingleTask {
         let context: &Arc<EngineContext> = &self.lane.context;
         context.record_commit();
         drop(guard);
-        for (checkpoint, finished) in checkpoints.iter().zip(finished) {
-            match finished {
+        for (checkpoint, result) in checkpoints.iter().zip(finished) {
+            match result {
                 Ok(_) => context.metrics.settled(&checkpoint.settled, &checkpoint.dead),
                 Err(_) => context.request_recovery(),
             }

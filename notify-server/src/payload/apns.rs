@@ -69,7 +69,7 @@ pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {
 
 /// The `apns-id` of a delivery to a device with that token, for a preview.
 pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderValue {
-    visible(&delivery_id(&notification_uuid(notification), device_token).to_string())
+    header_value(&delivery_id(&notification_uuid(notification), device_token).to_string())
 }
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {
@@ -85,8 +85,8 @@ fn headers(context: &RenderContext<'_>) -> HeaderMap {
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
     let identity = collapse_identity(context);
     let collapse_id = collapse_header(identity, APNS_COLLAPSE_ID_BYTES_MAX);
-    headers.insert(COLLAPSE_ID, visible(&collapse_id));
-    headers.insert(ID, visible(&notification_uuid(context.id.as_str()).to_string()));
+    headers.insert(COLLAPSE_ID, header_value(&collapse_id));
+    headers.insert(ID, header_value(&notification_uuid(context.id.as_str()).to_string()));
     headers
 }
 
@@ -95,7 +95,8 @@ fn notification_uuid(id: &str) -> Uuid {
     Uuid::try_parse(id).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()))
 }
 
-fn visible(text: &str) -> HeaderValue {
+/// A header value from a text of visible ASCII.
+fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("made of visible ASCII")
 }
 

@@ -12,7 +12,7 @@ use crate::payload::RenderContext;
 
 /// Label of the button that opens the url.
 const VIEW: &str = "View";
-/// Replaces the part that was cut off.
+/// The last character of a text that was cut.
 const MARK: char = '…';
 
 /// The label of the button that opens the url, cut to `chars_max` characters.
@@ -61,8 +61,9 @@ pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
 
 /// The text with a link below it, or the text alone if both together exceed `chars_max` characters.
 pub(super) fn with_link<'a>(text: &'a str, link: &str, chars_max: usize) -> Cow<'a, str> {
-    let both = format!("{text}\n{link}");
-    if both.chars().nth(chars_max).is_none() { Cow::Owned(both) } else { Cow::Borrowed(text) }
+    let text_and_link = format!("{text}\n{link}");
+    let fits = text_and_link.chars().nth(chars_max).is_none();
+    if fits { Cow::Owned(text_and_link) } else { Cow::Borrowed(text) }
 }
 
 // The payload of a poll's button. It identifies the answer: the button's message contains it, and the

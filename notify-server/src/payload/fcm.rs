@@ -17,8 +17,8 @@ use crate::payload::{DisplayFields, fit_title};
 pub(crate) struct Payload {
     /// The body, with a gap for the token.
     pub body: BodyTemplate,
-    /// Bytes that count towards the limit: see [`render`].
-    pub counted: usize,
+    /// Number of bytes that count towards the limit: see [`render`].
+    pub counted_bytes: usize,
 }
 
 /// Renders a notification. With `enriched_as_data`, a notification with a campaign or a poll is sent as
@@ -36,13 +36,13 @@ pub(crate) fn render(
     let title = settings_title.unwrap_or(context.app_name);
     fit_title(title, FCM_BYTES_MAX, |title| {
         let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
-        let counted = payload.counted;
-        (payload, counted)
+        let counted_bytes = payload.counted_bytes;
+        (payload, counted_bytes)
     })
     .map_err(|bytes| TooLarge { platform: Platform::Android, bytes, limit: FCM_BYTES_MAX })
 }
 
-/// `message` without its token.
+/// The `message` object of a request, without its token.
 #[derive(Serialize)]
 struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,12 +136,12 @@ impl<'a> Message<'a> {
                 before: Bytes::from_static(br#"{"message":{"token":""#),
                 after: after.freeze(),
             },
-            counted: self.counted(),
+            counted_bytes: self.counted_bytes(),
         }
     }
 
     /// The number of bytes that Google counts: the keys and values that the device receives.
-    fn counted(&self) -> usize {
+    fn counted_bytes(&self) -> usize {
         let field = |key: &str, value: &str| key.len() + value.len();
         let data: usize = self.data.iter().map(|(key, value)| field(key, value)).sum();
         let notification = self.notification.as_ref().map_or(0, |shown| {
@@ -177,6 +177,7 @@ fn raw_data(raw: &JsonObject) -> Vec<Pair<'static>> {
         .collect()
 }
 
+/// Serializes the pairs as an object.
 fn as_map<S: Serializer>(pairs: &[Pair<'_>], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }

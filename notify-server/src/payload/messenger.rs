@@ -31,13 +31,14 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<BodyTemplate, TooLar
     check_text(context, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
     // `UPDATE` is allowed within 24 hours after the person's last message, which the provider checks
     // before each attempt.
-    let rest = Rest { messaging_type: "UPDATE", message: Message::of(context) };
-    Ok(BodyTemplate::members(r#"{"recipient":{"id":""#, r#""}"#, &rest))
+    let request =
+        RequestWithoutRecipient { messaging_type: "UPDATE", message: Message::of(context) };
+    Ok(BodyTemplate::with_members(r#"{"recipient":{"id":""#, r#""}"#, &request))
 }
 
 /// The request without its recipient.
 #[derive(Serialize)]
-struct Rest<'a> {
+struct RequestWithoutRecipient<'a> {
     messaging_type: &'static str,
     message: Message<'a>,
 }
@@ -108,24 +109,30 @@ impl<'a> Message<'a> {
             .into_iter()
             .map(|(title, answer)| (title, buttons::messenger_payload(context.id, answer)))
             .collect();
-        let has_room = shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
-        let view = link.map(|url| Button::WebUrl {
+        // A card or a button template can hold the message. Both have buttons.
+        let can_have_buttons =
+            shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
+        let view_button = link.map(|url| Button::WebUrl {
             url,
             title: Some(view_label(shown.message, LABEL_CHARS_MAX)),
         });
-        if answers.len() <= BUTTONS_MAX && has_room {
+        if answers.len() <= BUTTONS_MAX && can_have_buttons {
             let postbacks =
                 answers.into_iter().map(|(title, payload)| Button::Postback { title, payload });
-            let buttons = postbacks.chain(view).take(BUTTONS_MAX).collect();
+            let buttons = postbacks.chain(view_button).take(BUTTONS_MAX).collect();
             return Self::with_buttons(&shown, link, buttons);
         }
         // If a poll has more answers than there can be quick replies, people vote only on its page.
-        let is_quick = answers.len() <= QUICK_REPLIES_MAX;
-        let quick = answers.into_iter().filter(|_| is_quick);
-        let quick_replies = quick
-            .map(|(title, payload)| QuickReply { content_type: "text", title, payload })
-            .collect();
-        Self { quick_replies, ..Self::with_buttons(&shown, link, view.into_iter().collect()) }
+        let quick_replies = if answers.len() <= QUICK_REPLIES_MAX {
+            answers
+                .into_iter()
+                .map(|(title, payload)| QuickReply { content_type: "text", title, payload })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let buttons = view_button.into_iter().collect();
+        Self { quick_replies, ..Self::with_buttons(&shown, link, buttons) }
     }
 
     /// The message in the smallest form that fits: a text alone, a card with title and subtitle, a text
@@ -168,8 +175,9 @@ pub(super) fn is_cut_to_fit_image(text: &str) -> bool {
 
 /// Whether a URL fits with a text neither as a button nor below the text.
 pub(super) fn has_no_room(text: &str, url: &str) -> bool {
-    !fits(text, BUTTON_TEMPLATE_CHARS_MAX)
-        && matches!(with_link(text, url, MESSENGER_CHARS_MAX), Cow::Borrowed(_))
+    // `with_link` returns the borrowed text alone if the link does not fit below it.
+    let fits_below = matches!(with_link(text, url, MESSENGER_CHARS_MAX), Cow::Owned(_));
+    !fits(text, BUTTON_TEMPLATE_CHARS_MAX) && !fits_below
 }
 
 fn fits(text: &str, chars_max: usize) -> bool {
@@ -180,8 +188,11 @@ fn fits(text: &str, chars_max: usize) -> bool {
 fn title_and_rest(text: &str) -> (&str, Option<&str>) {
     let Some((end, _)) = text.char_indices().nth(TITLE_CHARS_MAX) else { return (text, None) };
     // A title may end right before the space that follows it.
-    let last = text[end..].chars().next().map_or(end, |next| end + next.len_utf8());
-    let space = text[..last].rfind(char::is_whitespace).filter(|at| !text[..*at].trim().is_empty());
-    let (title, rest) = text.split_at(space.unwrap_or(end));
+    let search_end = text[end..].chars().next().map_or(end, |next| end + next.len_utf8());
+    // A space before the first word would leave an empty title.
+    let last_space = text[..search_end]
+        .rfind(char::is_whitespace)
+        .filter(|space| !text[..*space].trim().is_empty());
+    let (title, rest) = text.split_at(last_space.unwrap_or(end));
     (title.trim_end(), Some(rest.trim_start()).filter(|rest| !rest.is_empty()))
 }

@@ -83,9 +83,9 @@ pub struct BodyTemplate {
 }
 
 impl BodyTemplate {
-    /// A body that begins with `before` and continues with the members of `rest`, a JSON object.
-    /// `close` ends the value that contains the address.
-    fn members(before: &'static str, close: &'static str, rest: &impl Serialize) -> Self {
+    /// A body with the address as its first member and the members of `rest`, a JSON object, after it.
+    /// `before` is the part up to the address, and `close` ends the value that contains the address.
+    fn with_members(before: &'static str, close: &'static str, rest: &impl Serialize) -> Self {
         let json = serde_json::to_vec(rest).expect("a message is made of texts");
         let mut after = BytesMut::with_capacity(close.len() + json.len() + 1);
         after.put_slice(close.as_bytes());
@@ -211,14 +211,15 @@ fn fit_title<T>(
     if size <= limit {
         return Ok(payload);
     }
-    let Some((min_end, _)) = title.char_indices().nth(TITLE_CHARS_KEPT) else {
+    let Some((shortest_end, _)) = title.char_indices().nth(TITLE_CHARS_KEPT) else {
         return Err(size);
     };
     // Each byte that is removed from the title removes at least one byte from the payload.
-    let end = title.len().saturating_sub(size - limit + MARK.len()).max(min_end);
-    let shortened = format!("{}{MARK}", &title[..title.floor_char_boundary(end)]);
-    let (payload, shortened_size) = render(&shortened);
-    if shortened_size <= limit { Ok(payload) } else { Err(size) }
+    let fitting_end = title.len().saturating_sub(size - limit + MARK.len());
+    let end = title.floor_char_boundary(fitting_end.max(shortest_end));
+    let shortened_title = format!("{}{MARK}", &title[..end]);
+    let (shortened_payload, shortened_size) = render(&shortened_title);
+    if shortened_size <= limit { Ok(shortened_payload) } else { Err(size) }
 }
 
 // The collapse identity of a message, which is the same in every attempt: a message that is sent again
@@ -294,8 +295,9 @@ fn note_messenger(shown: &DisplayFields<'_>, link: Option<&str>, notes: &mut Vec
     if shown.image_url.is_some() && messenger::is_cut_to_fit_image(shown.text) {
         notes.push("the text is shortened to fit beside the image".to_owned());
     }
-    let without_card = shown.image_url.is_none();
-    if without_card && link.is_some_and(|url| messenger::has_no_room(shown.text, url)) {
+    // With an image the message is a card, which has a place for the link.
+    let is_card = shown.image_url.is_some();
+    if !is_card && link.is_some_and(|url| messenger::has_no_room(shown.text, url)) {
         notes.push("the url does not fit below the text: left out".to_owned());
     }
 }
@@ -306,7 +308,8 @@ fn note_telegram(shown: &DisplayFields<'_>, notes: &mut Vec<String>) {
         return;
     }
     let text_and_link = with_link(shown.text, image, TELEGRAM_CHARS_MAX);
-    notes.push(if text_and_link.len() > shown.text.len() {
+    let link_fits = text_and_link.len() > shown.text.len();
+    notes.push(if link_fits {
         "the text is too long for a caption: the image goes as a link below it".to_owned()
     } else {
         "the text is too long for a caption and for the image's link: the image is left out"

@@ -117,7 +117,7 @@ fn to_android(
         let title = shown.message.and_then(|message| message.android_title.as_deref());
         note_shortened(title.unwrap_or(context.app_name), &body, &mut problems);
     }
-    let (size, limit) = (rendered.counted, FCM_BYTES_MAX);
+    let (size, limit) = (rendered.counted_bytes, FCM_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
@@ -129,7 +129,7 @@ fn to_web(context: &RenderContext<'_>) -> Result<Preview, TooLarge> {
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
-/// A message to a person or a chat, whose limit applies to the text.
+/// A message to a person on Messenger, or to a chat on any other platform. The limit applies to the text.
 fn to_chat(context: &RenderContext<'_>, platform: Platform) -> Result<Preview, TooLarge> {
     let (body, limit) = match platform {
         Platform::FbMessenger => (messenger::render(context)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
@@ -146,8 +146,9 @@ fn to_chat(context: &RenderContext<'_>, platform: Platform) -> Result<Preview, T
 
 /// Adds a note if the title was shortened to fit.
 fn note_shortened(title: &str, body: &[u8], problems: &mut Vec<String>) {
-    let whole = serde_json::to_string(title).expect("a text is JSON");
-    if !body.windows(whole.len()).any(|part| part == whole.as_bytes()) {
+    // A body that does not contain the whole title contains a shortened one.
+    let whole_title = serde_json::to_string(title).expect("a text is JSON");
+    if !body.windows(whole_title.len()).any(|part| part == whole_title.as_bytes()) {
         problems.push("the title is shortened to fit".to_owned());
     }
 }

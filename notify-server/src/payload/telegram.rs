@@ -48,24 +48,24 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<BotCalls, TooLarge> 
     let keyboard = Keyboard::of(context, &shown);
     let Some(photo) = shown.image_url else {
         return Ok(BotCalls {
-            first: message(Cow::Borrowed(shown.text), &keyboard),
+            first: text_call(Cow::Borrowed(shown.text), &keyboard),
             fallback: None,
         });
     };
-    let fallback = message(with_link(shown.text, photo, TELEGRAM_CHARS_MAX), &keyboard);
+    let text_with_link = text_call(with_link(shown.text, photo, TELEGRAM_CHARS_MAX), &keyboard);
     if shown.text.chars().nth(CAPTION_CHARS_MAX).is_some() {
-        return Ok(BotCalls { first: fallback, fallback: None });
+        return Ok(BotCalls { first: text_with_link, fallback: None });
     }
     let photo = Photo { photo, caption: shown.text, reply_markup: keyboard.non_empty() };
-    Ok(BotCalls { first: form("sendPhoto", &photo), fallback: Some(fallback) })
+    Ok(BotCalls { first: bot_call("sendPhoto", &photo), fallback: Some(text_with_link) })
 }
 
-fn message(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> BotCall {
-    form("sendMessage", &Message { text, reply_markup: keyboard.non_empty() })
+fn text_call(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> BotCall {
+    bot_call("sendMessage", &Message { text, reply_markup: keyboard.non_empty() })
 }
 
-fn form(method: &'static str, parameters: &impl Serialize) -> BotCall {
-    BotCall { method, body: BodyTemplate::members(r#"{"chat_id":""#, "\"", parameters) }
+fn bot_call(method: &'static str, parameters: &impl Serialize) -> BotCall {
+    BotCall { method, body: BodyTemplate::with_members(r#"{"chat_id":""#, "\"", parameters) }
 }
 
 #[derive(Serialize)]
@@ -119,8 +119,9 @@ impl<'a> Keyboard<'a> {
                 Some((text, Action::CallbackData(data)))
             })
             .collect();
-        let has_room = answers.len() < BUTTONS_MAX;
-        let buttons = answers.into_iter().filter(|_| has_room).chain(link);
+        // One button is left for the link.
+        let shown_answers = if answers.len() < BUTTONS_MAX { answers } else { Vec::new() };
+        let buttons = shown_answers.into_iter().chain(link);
         Self { inline_keyboard: buttons.map(|(text, action)| [Button { text, action }]).collect() }
     }
 

@@ -150,7 +150,7 @@ fn raw() -> Given {
 fn every_limit_holds_to_the_last_byte() {
     let filled = |text_len: usize| Given::text("x".repeat(text_len));
     let apns_rest = to_apns::render(&filled(1).context()).unwrap().body.len() - 1;
-    let fcm_rest = to_fcm::render(&filled(1).context(), false).unwrap().counted - 1;
+    let fcm_rest = to_fcm::render(&filled(1).context(), false).unwrap().counted_bytes - 1;
     let web_rest = to_browser::render(&filled(1).context()).unwrap().body.len() - 1;
     let rows = [
         (Platform::Ios, 4_096, apns_rest),
@@ -189,7 +189,7 @@ fn fcm_counts_keys_and_values_of_what_the_device_receives() {
         + "ding".len()
         + "tag".len()
         + ID.len();
-    assert_eq!(to_fcm::render(&given.context(), false).unwrap().counted, expected);
+    assert_eq!(to_fcm::render(&given.context(), false).unwrap().counted_bytes, expected);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl ApnsConfig {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// Every broken rule.
+    /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let team_id = fields.required_word("team_id", "_-");
@@ -48,7 +48,7 @@ impl ApnsConfig {
         let private_key = pem.and_then(|pem| {
             let key = signing_key(pem);
             if key.is_none() {
-                fields.broken("private_key", "must be a P-256 key in PKCS#8 PEM form");
+                fields.add_violation("private_key", "must be a P-256 key in PKCS#8 PEM form");
             }
             key
         });
@@ -84,7 +84,7 @@ impl ApnsConfig {
             .unwrap_or_else(|| BaseUrl::parse(apple).expect("Apple's hosts are written right"))
     }
 
-    /// Without the key.
+    /// The configuration as `GET` shows it, without the private key.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         without_nulls(json!({

@@ -45,14 +45,14 @@ impl FcmConfig {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// Every broken rule.
+    /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
-        let object = fields.object("service_account");
+        let object = fields.required_object("service_account");
         let service_account = object.and_then(|object| {
             let mut inner = Fields::of_object(object, "service_account.");
             let account = ServiceAccount::read(&mut inner);
-            fields.absorb(inner);
+            fields.add_violations_of(inner);
             account
         });
         let endpoint = fields.endpoint("endpoint");
@@ -77,7 +77,7 @@ impl FcmConfig {
             .unwrap_or_else(|| BaseUrl::parse(GOOGLE).expect("Google's host is written right"))
     }
 
-    /// Without the key.
+    /// The configuration as `GET` shows it, without the private key.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         let account = &self.service_account;
@@ -104,7 +104,7 @@ impl ServiceAccount {
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let kind = fields.text("type");
         if kind.is_some_and(|kind| kind != "service_account") {
-            fields.broken("type", "must be `service_account`");
+            fields.add_violation("type", "must be `service_account`");
         }
         let project_id = fields.required_word("project_id", ".:-_");
         let private_key_id = fields.text("private_key_id");
@@ -112,7 +112,7 @@ impl ServiceAccount {
         let private_key = pem.and_then(|pem| {
             let key = signing_key(pem);
             if key.is_none() {
-                fields.broken("private_key", "must be an RSA key in PEM form");
+                fields.add_violation("private_key", "must be an RSA key in PEM form");
             }
             key
         });
@@ -120,7 +120,7 @@ impl ServiceAccount {
         let token_uri = fields.required_text("token_uri").and_then(|text| {
             let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
             if url.is_none() {
-                fields.broken("token_uri", "must be an absolute http or https URL");
+                fields.add_violation("token_uri", "must be an absolute http or https URL");
             }
             url
         });

@@ -31,7 +31,7 @@ impl MessengerConfig {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// Every broken rule.
+    /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let page_access_token = fields.required_secret("page_access_token");
@@ -62,7 +62,7 @@ impl MessengerConfig {
             .unwrap_or_else(|| BaseUrl::parse(META).expect("Meta's host is written right"))
     }
 
-    /// Without the secrets.
+    /// The configuration as `GET` shows it, without the secrets.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         without_nulls(json!({

@@ -109,7 +109,7 @@ impl ProviderConfig {
         app: AppId,
         row: &ProviderRow,
     ) -> Result<Self, UnreadableConfig> {
-        Ok(Self::parse(row.provider, &stored(key, app, row)?)?)
+        Ok(Self::parse(row.provider, &decrypt_stored(key, app, row)?)?)
     }
 
     /// The configuration as `GET` shows it, without secrets.
@@ -159,7 +159,7 @@ impl ProviderConfig {
 ///
 /// # Errors
 /// When it cannot be decrypted or is not JSON.
-pub(crate) fn stored(
+pub(crate) fn decrypt_stored(
     key: &MasterKey,
     app: AppId,
     row: &ProviderRow,
@@ -171,8 +171,8 @@ pub(crate) fn stored(
 /// The digest of a secret. It identifies the secret without containing it.
 pub(crate) type KeyDigest = [u8; 32];
 
-fn digest(key_pem: &str) -> KeyDigest {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key_pem.as_bytes());
+fn digest(secret: &str) -> KeyDigest {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
@@ -200,48 +200,55 @@ const TYPO_LETTERS_MAX: usize = 2;
 
 /// A configuration that is being read.
 struct Fields<'a> {
+    /// The members of the object; `None` if the body is not an object.
     members: Option<&'a Map<String, Value>>,
+    /// The beginning of each path in a violation.
     prefix: &'static str,
-    known: Vec<&'static str>,
-    broken: Vec<String>,
+    /// The names that were read so far. All other names are unknown fields.
+    read_names: Vec<&'static str>,
+    violations: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
     /// The body of a request.
     fn of_body(body: &'a Value) -> Self {
-        let broken = match body {
-            Value::Object(_) => Vec::new(),
-            _ => vec!["body: expected an object".to_owned()],
+        let members = body.as_object();
+        let violations = match members {
+            Some(_) => Vec::new(),
+            None => vec!["body: expected an object".to_owned()],
         };
-        Self { members: body.as_object(), prefix: "", known: Vec::new(), broken }
+        Self { members, prefix: "", read_names: Vec::new(), violations }
     }
 
     /// An object inside the body; its paths begin with `prefix`.
     fn of_object(object: &'a Map<String, Value>, prefix: &'static str) -> Self {
-        Self { members: Some(object), prefix, known: Vec::new(), broken: Vec::new() }
+        Self { members: Some(object), prefix, read_names: Vec::new(), violations: Vec::new() }
     }
 
-    /// The value of a field; `None` if it is not set. `null` and `""` mean that a field is not set.
-    fn set(&mut self, name: &'static str) -> Option<&'a Value> {
-        self.known.push(name);
+    /// Reads the value of a field; `None` if it is not set. `null` and `""` mean that a field is not set.
+    fn value(&mut self, name: &'static str) -> Option<&'a Value> {
+        self.read_names.push(name);
         let value = self.members?.get(name)?;
-        let unset = value.is_null() || value.as_str() == Some("");
-        (!unset).then_some(value)
+        let is_unset = value.is_null() || value.as_str() == Some("");
+        (!is_unset).then_some(value)
     }
 
     /// Adds a violation.
-    fn broken(&mut self, name: &str, rule: impl std::fmt::Display) {
-        self.broken.push(format!("{}{name}: {rule}", self.prefix));
+    fn add_violation(&mut self, name: &str, rule: impl std::fmt::Display) {
+        self.violations.push(format!("{}{name}: {rule}", self.prefix));
     }
 
+    /// A text. Adds a violation and returns `None` if it is invalid.
     fn text(&mut self, name: &'static str) -> Option<&'a str> {
-        let value = self.set(name)?;
+        let value = self.value(name)?;
         match value.as_str() {
-            None => self.broken(name, "expected a string"),
+            None => self.add_violation(name, "expected a string"),
             Some(text) if text.len() > TEXT_BYTES_MAX => {
-                self.broken(name, format_args!("must be at most {TEXT_BYTES_MAX} bytes"));
+                self.add_violation(name, format_args!("must be at most {TEXT_BYTES_MAX} bytes"));
             }
-            Some(text) if text.contains('\0') => self.broken(name, "must not contain U+0000"),
+            Some(text) if text.contains('\0') => {
+                self.add_violation(name, "must not contain U+0000")
+            }
             Some(text) => return Some(text),
         }
         None
@@ -249,8 +256,8 @@ impl<'a> Fields<'a> {
 
     /// A required text. Adds a violation and returns `None` if it is missing or invalid.
     fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
-        if self.set(name).is_none() && self.members.is_some() {
-            self.broken(name, "is required");
+        if self.value(name).is_none() && self.members.is_some() {
+            self.add_violation(name, "is required");
             return None;
         }
         self.text(name)
@@ -263,7 +270,7 @@ impl<'a> Fields<'a> {
         if text.len() <= WORD_CHARS_MAX && text.chars().all(allowed) {
             return Some(text);
         }
-        self.broken(
+        self.add_violation(
             name,
             format_args!(
                 "must be 1 to {WORD_CHARS_MAX} letters and digits of ASCII or any of `{extra}`"
@@ -279,65 +286,70 @@ impl<'a> Fields<'a> {
             return Some(text.into());
         }
         let rule = format_args!("must be 1 to {SECRET_CHARS_MAX} visible characters of ASCII");
-        self.broken(name, rule);
+        self.add_violation(name, rule);
         None
     }
 
     /// A required secret. Adds a violation and returns `None` if it is missing or invalid.
     fn required_secret(&mut self, name: &'static str) -> Option<SecretString> {
-        if self.set(name).is_none() && self.members.is_some() {
-            self.broken(name, "is required");
+        if self.value(name).is_none() && self.members.is_some() {
+            self.add_violation(name, "is required");
             return None;
         }
         self.secret(name)
     }
 
+    /// A boolean. Adds a violation and returns `None` if it is invalid.
     fn flag(&mut self, name: &'static str) -> Option<bool> {
-        let value = self.set(name)?;
+        let value = self.value(name)?;
         let flag = value.as_bool();
         if flag.is_none() {
-            self.broken(name, "expected a boolean");
+            self.add_violation(name, "expected a boolean");
         }
         flag
     }
 
-    fn object(&mut self, name: &'static str) -> Option<&'a Map<String, Value>> {
-        let Some(value) = self.set(name) else {
+    /// A required object. Adds a violation and returns `None` if it is missing or invalid.
+    fn required_object(&mut self, name: &'static str) -> Option<&'a Map<String, Value>> {
+        let Some(value) = self.value(name) else {
             if self.members.is_some() {
-                self.broken(name, "is required");
+                self.add_violation(name, "is required");
             }
             return None;
         };
         let object = value.as_object();
         if object.is_none() {
-            self.broken(name, "expected an object");
+            self.add_violation(name, "expected an object");
         }
         object
     }
 
+    /// A base URL. Adds a violation and returns `None` if it is invalid.
     fn endpoint(&mut self, name: &'static str) -> Option<BaseUrl> {
         let text = self.text(name)?;
-        BaseUrl::parse(text).map_err(|rule| self.broken(name, rule)).ok()
+        BaseUrl::parse(text).map_err(|rule| self.add_violation(name, rule)).ok()
     }
 
+    /// The field `ca_certificate`. Adds a violation and returns `None` if it is invalid.
     fn ca_certificate(&mut self) -> Option<ExtraRoots> {
         let text = self.text("ca_certificate")?;
-        ExtraRoots::parse(text).map_err(|rule| self.broken("ca_certificate", rule)).ok()
+        ExtraRoots::parse(text).map_err(|rule| self.add_violation("ca_certificate", rule)).ok()
     }
 
+    /// The field `rate_per_second`. Adds a violation and returns `None` if it is invalid.
     fn rate_per_second(&mut self) -> Option<u32> {
-        let value = self.set("rate_per_second")?;
+        let value = self.value("rate_per_second")?;
         let rate = value.as_u64().filter(|rate| (1..=RATE_PER_SECOND_MAX).contains(rate));
         if rate.is_none() {
             let rule = format_args!("must be a whole number from 1 to {RATE_PER_SECOND_MAX}");
-            self.broken("rate_per_second", rule);
+            self.add_violation("rate_per_second", rule);
         }
         rate.and_then(|rate| u32::try_from(rate).ok())
     }
 
     /// Adds the violations of an object inside this one.
-    fn absorb(&mut self, inner: Fields<'_>) {
-        self.broken.extend(inner.broken);
+    fn add_violations_of(&mut self, inner: Fields<'_>) {
+        self.violations.extend(inner.violations);
     }
 
     /// Ends the reading. Each unknown field is a violation.
@@ -346,22 +358,28 @@ impl<'a> Fields<'a> {
     /// All violations.
     fn finish(mut self) -> Result<(), ProviderConfigError> {
         for name in self.members.into_iter().flat_map(Map::keys) {
-            if self.known.contains(&name.as_str()) {
+            if self.read_names.contains(&name.as_str()) {
                 continue;
             }
-            let near = self
-                .known
+            let nearest = self
+                .read_names
                 .iter()
-                .map(|known| (strsim::damerau_levenshtein(name, known), *known))
+                .map(|known_name| (strsim::damerau_levenshtein(name, known_name), *known_name))
                 .min()
                 .filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
-            let rule = match near {
-                Some((_, known)) => format!("unknown field, did you mean `{known}`?"),
+            let rule = match nearest {
+                Some((_, known_name)) => {
+                    format!("unknown field, did you mean `{known_name}`?")
+                }
                 None => "unknown field".to_owned(),
             };
-            self.broken.push(format!("{}{name}: {rule}", self.prefix));
+            self.violations.push(format!("{}{name}: {rule}", self.prefix));
         }
-        if self.broken.is_empty() { Ok(()) } else { Err(ProviderConfigError::Invalid(self.broken)) }
+        if self.violations.is_empty() {
+            Ok(())
+        } else {
+            Err(ProviderConfigError::Invalid(self.violations))
+        }
     }
 }
 
@@ -370,7 +388,7 @@ impl<'a> Fields<'a> {
 
 /// The configuration of any provider.
 pub(crate) fn schema() -> Value {
-    let server = ["endpoint"];
+    let endpoint = ["endpoint"];
     json!({
         "description": "Configuration of the provider that the path names.",
         "anyOf": [
@@ -380,14 +398,14 @@ pub(crate) fn schema() -> Value {
                 ("private_key", required_text()),
                 ("topic", word("._-")),
             ], &[]),
-            form("FCM", &server, &[("service_account", service_account())], &[
+            form("FCM", &endpoint, &[("service_account", service_account())], &[
                 ("enriched_as_data", or_unset(&json!({ "type": "boolean" }))),
             ]),
-            form("Messenger", &server, &[("page_access_token", secret())], &[
+            form("Messenger", &endpoint, &[("page_access_token", secret())], &[
                 ("app_secret", or_unset(&secret())),
                 ("verify_token", or_unset(&secret())),
             ]),
-            form("Telegram", &server, &[("bot_token", word(":_-"))], &[
+            form("Telegram", &endpoint, &[("bot_token", word(":_-"))], &[
                 ("webhook_secret", text()),
             ]),
             form("Web Push", &[], &[("subject", required_text())], &[
@@ -398,9 +416,11 @@ pub(crate) fn schema() -> Value {
     })
 }
 
+/// The schema of one provider's configuration: its own fields, and those that all providers have.
+/// `endpoints` are the names of the fields that replace the provider's hosts.
 fn form(
     title: &str,
-    addresses: &[&'static str],
+    endpoints: &[&'static str],
     required: &[(&'static str, Value)],
     optional: &[(&'static str, Value)],
 ) -> Value {
@@ -409,7 +429,7 @@ fn form(
         .chain(optional)
         .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
         .collect();
-    properties.extend(addresses.iter().map(|name| ((*name).to_owned(), text())));
+    properties.extend(endpoints.iter().map(|name| ((*name).to_owned(), text())));
     properties.insert("ca_certificate".to_owned(), text());
     let rate = json!({
         "type": "integer",
@@ -449,8 +469,8 @@ fn or_unset(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "enum": [null, ""] }] })
 }
 
-// The server limits bytes and `maxLength` counts characters. A character has at least one byte, so this
-// limit is never too strict.
+/// A text that need not be set. The server limits bytes and `maxLength` counts characters. A character has
+/// at least one byte, so this limit is never too strict.
 fn text() -> Value {
     json!({ "type": ["string", "null"], "maxLength": TEXT_BYTES_MAX })
 }

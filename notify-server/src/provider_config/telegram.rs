@@ -31,7 +31,7 @@ impl TelegramConfig {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// Every broken rule.
+    /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let bot_token = fields.required_word("bot_token", ":_-");
@@ -59,7 +59,7 @@ impl TelegramConfig {
             .unwrap_or_else(|| BaseUrl::parse(TELEGRAM).expect("Telegram's host is written right"))
     }
 
-    /// Without the secrets.
+    /// The configuration as `GET` shows it, without the secrets.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         without_nulls(json!({
@@ -81,6 +81,6 @@ fn webhook_secret(fields: &mut Fields<'_>) -> Option<SecretString> {
     let rule = format_args!(
         "must be 1 to {WEBHOOK_SECRET_CHARS_MAX} letters and digits of ASCII or any of `_-`"
     );
-    fields.broken("webhook_secret", rule);
+    fields.add_violation("webhook_secret", rule);
     None
 }

@@ -58,7 +58,7 @@ impl BaseUrl {
         })
     }
 
-    /// `https://host:port`, without the prefix.
+    /// Scheme and authority, as in `https://host:port`, without the prefix.
     #[must_use]
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme(), self.authority)
@@ -88,9 +88,9 @@ const LABEL_BYTES_MAX: usize = 63;
 const RESERVED_NAMES: [&str; 7] =
     ["localhost", "local", "localdomain", "internal", "invalid", "test", "example"];
 
-const FORM: &str =
+const FORM_RULE: &str =
     "must be a mailto: address or an https: url, such as mailto:push@your-domain.com";
-const DOMAIN: &str =
+const DOMAIN_RULE: &str =
     "must name a real domain: Apple refuses localhost, reserved names and addresses";
 
 /// Checks a subject.
@@ -102,26 +102,26 @@ pub(super) fn check_subject(text: &str) -> Result<(), &'static str> {
         return Err("must be at most 255 bytes");
     }
     if let Some(address) = text.strip_prefix("mailto:") {
-        let (local, domain) = address.rsplit_once('@').ok_or(FORM)?;
+        let (local, domain) = address.rsplit_once('@').ok_or(FORM_RULE)?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
         if local.is_empty() || !local.chars().all(is_plain) {
-            return Err(FORM);
+            return Err(FORM_RULE);
         }
-        return if is_real(domain) { Ok(()) } else { Err(DOMAIN) };
+        return if can_be_registered(domain) { Ok(()) } else { Err(DOMAIN_RULE) };
     }
     if !text.starts_with("https://") || text.chars().any(|c| !c.is_ascii_graphic()) {
-        return Err(FORM);
+        return Err(FORM_RULE);
     }
-    let url = Url::parse(text).map_err(|_| FORM)?;
+    let url = Url::parse(text).map_err(|_| FORM_RULE)?;
     match url.host() {
-        Some(Host::Domain(domain)) if is_real(domain) => Ok(()),
-        Some(Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_)) => Err(DOMAIN),
-        None => Err(FORM),
+        Some(Host::Domain(domain)) if can_be_registered(domain) => Ok(()),
+        Some(Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_)) => Err(DOMAIN_RULE),
+        None => Err(FORM_RULE),
     }
 }
 
 /// Whether a domain can be registered.
-fn is_real(domain: &str) -> bool {
+fn can_be_registered(domain: &str) -> bool {
     let labels: Vec<&str> = domain.split('.').collect();
     let is_label = |label: &&str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
@@ -160,7 +160,7 @@ impl ExtraRoots {
         Ok(roots)
     }
 
-    /// Adds the certificates to a store.
+    /// Adds the certificates to a store. Fails if the text is not PEM or a certificate cannot be a root.
     pub(crate) fn add_to(&self, store: &mut RootCertStore) -> Result<(), ()> {
         for certificate in CertificateDer::pem_slice_iter(self.pem.as_bytes()) {
             store.add(certificate.map_err(drop)?).map_err(drop)?;
@@ -183,7 +183,7 @@ impl std::fmt::Debug for ExtraRoots {
 
 #[cfg(test)]
 mod tests {
-    use super::{DOMAIN, FORM, check_subject};
+    use super::{DOMAIN_RULE, FORM_RULE, check_subject};
 
     #[test]
     fn vapid_subject_must_be_a_plausible_contact() {
@@ -195,41 +195,41 @@ mod tests {
             ("https://shop.com", Ok(())),
             ("https://shop.com/contact?about=push", Ok(())),
             ("https://shop.com:8443/contact", Ok(())),
-            ("push@shop.com", Err(FORM)),
-            ("MAILTO:push@shop.com", Err(FORM)),
-            ("mailto:", Err(FORM)),
-            ("mailto:shop.com", Err(FORM)),
-            ("mailto: push@shop.com", Err(FORM)),
-            ("mailto:@shop.com", Err(FORM)),
-            ("mailto:<push@shop.com>", Err(FORM)),
-            ("mailto:a@shop.com,b@shop.com", Err(FORM)),
-            ("mailto:mailto:push@shop.com", Err(FORM)),
-            ("mailto:push@shop.com\n", Err(DOMAIN)),
-            ("mailto:push@shop.com?subject=x", Err(DOMAIN)),
-            ("mailto:push@localhost", Err(DOMAIN)),
-            ("mailto:push@host.local", Err(DOMAIN)),
-            ("mailto:push@host.LOCAL", Err(DOMAIN)),
-            ("mailto:push@shop.invalid", Err(DOMAIN)),
-            ("mailto:push@shop.test", Err(DOMAIN)),
-            ("mailto:push@shop.example", Err(DOMAIN)),
-            ("mailto:push@shop", Err(DOMAIN)),
-            ("mailto:push@.com", Err(DOMAIN)),
-            ("mailto:push@shop..com", Err(DOMAIN)),
-            ("mailto:push@shop.com.", Err(DOMAIN)),
-            ("mailto:push@10.0.0.1", Err(DOMAIN)),
-            ("mailto:push@[10.0.0.1]", Err(DOMAIN)),
-            ("mailto:push@münchen.de", Err(DOMAIN)),
-            ("https://localhost", Err(DOMAIN)),
-            ("https://localhost:8080/x", Err(DOMAIN)),
-            ("https://127.0.0.1/", Err(DOMAIN)),
-            ("https://[::1]/", Err(DOMAIN)),
-            ("https://shop", Err(DOMAIN)),
-            ("https://", Err(FORM)),
-            ("https:shop.com", Err(FORM)),
-            ("https://shop.com/ x", Err(FORM)),
-            ("http://shop.com", Err(FORM)),
-            ("tel:+431", Err(FORM)),
-            ("shop.com", Err(FORM)),
+            ("push@shop.com", Err(FORM_RULE)),
+            ("MAILTO:push@shop.com", Err(FORM_RULE)),
+            ("mailto:", Err(FORM_RULE)),
+            ("mailto:shop.com", Err(FORM_RULE)),
+            ("mailto: push@shop.com", Err(FORM_RULE)),
+            ("mailto:@shop.com", Err(FORM_RULE)),
+            ("mailto:<push@shop.com>", Err(FORM_RULE)),
+            ("mailto:a@shop.com,b@shop.com", Err(FORM_RULE)),
+            ("mailto:mailto:push@shop.com", Err(FORM_RULE)),
+            ("mailto:push@shop.com\n", Err(DOMAIN_RULE)),
+            ("mailto:push@shop.com?subject=x", Err(DOMAIN_RULE)),
+            ("mailto:push@localhost", Err(DOMAIN_RULE)),
+            ("mailto:push@host.local", Err(DOMAIN_RULE)),
+            ("mailto:push@host.LOCAL", Err(DOMAIN_RULE)),
+            ("mailto:push@shop.invalid", Err(DOMAIN_RULE)),
+            ("mailto:push@shop.test", Err(DOMAIN_RULE)),
+            ("mailto:push@shop.example", Err(DOMAIN_RULE)),
+            ("mailto:push@shop", Err(DOMAIN_RULE)),
+            ("mailto:push@.com", Err(DOMAIN_RULE)),
+            ("mailto:push@shop..com", Err(DOMAIN_RULE)),
+            ("mailto:push@shop.com.", Err(DOMAIN_RULE)),
+            ("mailto:push@10.0.0.1", Err(DOMAIN_RULE)),
+            ("mailto:push@[10.0.0.1]", Err(DOMAIN_RULE)),
+            ("mailto:push@münchen.de", Err(DOMAIN_RULE)),
+            ("https://localhost", Err(DOMAIN_RULE)),
+            ("https://localhost:8080/x", Err(DOMAIN_RULE)),
+            ("https://127.0.0.1/", Err(DOMAIN_RULE)),
+            ("https://[::1]/", Err(DOMAIN_RULE)),
+            ("https://shop", Err(DOMAIN_RULE)),
+            ("https://", Err(FORM_RULE)),
+            ("https:shop.com", Err(FORM_RULE)),
+            ("https://shop.com/ x", Err(FORM_RULE)),
+            ("http://shop.com", Err(FORM_RULE)),
+            ("tel:+431", Err(FORM_RULE)),
+            ("shop.com", Err(FORM_RULE)),
         ];
         for (subject, expected) in rows {
             assert_eq!(check_subject(subject), expected, "{subject}");

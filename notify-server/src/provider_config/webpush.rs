@@ -52,17 +52,20 @@ impl WebPushConfig {
     /// Reads and checks a configuration after [`fill_defaults`].
     ///
     /// # Errors
-    /// Every broken rule.
+    /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let subject = fields.required_text("subject");
         if let Some(Err(rule)) = subject.map(check_subject) {
-            fields.broken("subject", rule);
+            fields.add_violation("subject", rule);
         }
         let vapid = fields.required_text(PRIVATE_KEY).and_then(|text| {
             let key = VapidKey::parse(text);
             if key.is_none() {
-                fields.broken(PRIVATE_KEY, "must be a private key of P-256, 32 bytes in base64url");
+                fields.add_violation(
+                    PRIVATE_KEY,
+                    "must be a private key of P-256, 32 bytes in base64url",
+                );
             }
             key
         });
@@ -70,7 +73,7 @@ impl WebPushConfig {
         if let (Some(public), Some(vapid)) = (public, &vapid)
             && public != vapid.public
         {
-            fields.broken("vapid_public_key", "is not that of the private key");
+            fields.add_violation("vapid_public_key", "is not that of the private key");
         }
         let ca_certificate = fields.ca_certificate();
         let rate_per_second = fields.rate_per_second();
@@ -84,7 +87,7 @@ impl WebPushConfig {
         })
     }
 
-    /// Without the private key.
+    /// The configuration as `GET` shows it, without the private key.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         without_nulls(json!({
@@ -99,12 +102,16 @@ impl WebPushConfig {
 /// Fills in a missing private key: that of the previous configuration, or a new one.
 pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
     let Some(members) = body.as_object_mut() else { return };
-    let given = members.get(PRIVATE_KEY);
-    if given.is_some_and(|given| !given.is_null() && given.as_str() != Some("")) {
+    let is_set = match members.get(PRIVATE_KEY) {
+        Some(value) => !value.is_null() && value.as_str() != Some(""),
+        None => false,
+    };
+    if is_set {
         return;
     }
-    let kept = earlier.and_then(|earlier| earlier.get(PRIVATE_KEY)).cloned();
-    members.insert(PRIVATE_KEY.to_owned(), kept.unwrap_or_else(|| json!(VapidKey::generate())));
+    let earlier_key = earlier.and_then(|earlier| earlier.get(PRIVATE_KEY)).cloned();
+    let key = earlier_key.unwrap_or_else(|| json!(VapidKey::generate_private()));
+    members.insert(PRIVATE_KEY.to_owned(), key);
 }
 
 impl VapidKey {
@@ -124,8 +131,8 @@ impl VapidKey {
         })
     }
 
-    /// Generates a private key, in base64url.
-    fn generate() -> String {
+    /// Generates a private key. Returns it in base64url.
+    fn generate_private() -> String {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
         let private: Result<EcPrivateKeyBin<'static>, _> =
             pair.and_then(|pair| pair.private_key().as_be_bytes());

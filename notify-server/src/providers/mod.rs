@@ -77,7 +77,7 @@ impl Address {
         }
     }
 
-    /// The secret part of the address.
+    /// The secret part of the address, which identifies the device at its provider.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Apns { token, .. } | Self::Fcm { token } => token,
@@ -140,7 +140,7 @@ pub trait Provider: Send + Sync {
 /// A provider's own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderLimit {
-    /// As many as the streams carry.
+    /// No limit apart from the number of streams.
     Unlimited,
     /// At most this many attempts a second.
     PerSecond(u32),
@@ -160,7 +160,7 @@ pub(crate) const REQUEST_TIMEOUT_SECONDS: u64 = 30;
 pub(crate) const RESPONSE_BYTES_MAX: usize = 65_536;
 
 /// The deadline of an attempt that begins now.
-fn deadline() -> Instant {
+fn attempt_deadline() -> Instant {
     Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS)
 }
 
@@ -310,10 +310,8 @@ pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
     let is_code = !text.is_empty()
         && text.len() <= REASON_BYTES_MAX
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    match status.as_u16() {
-        status if is_code => Cow::Owned(format!("http_{status} {text}")),
-        status => Cow::Owned(format!("http_{status}")),
-    }
+    let status = status.as_u16();
+    Cow::Owned(if is_code { format!("http_{status} {text}") } else { format!("http_{status}") })
 }
 
 /// The result of a check of credentials. The detail is for an administrator. It contains the provider's

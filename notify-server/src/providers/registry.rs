@@ -77,8 +77,8 @@ impl Providers {
     #[must_use]
     pub(crate) fn token_ages_ms(&self) -> Vec<(ProviderKind, i64)> {
         let now = self.clock.now();
-        let apns = self.provider_tokens.oldest().map(|at| (ProviderKind::Apns, at));
-        let fcm = self.token_sources.oldest().map(|at| (ProviderKind::Fcm, at));
+        let apns = self.provider_tokens.oldest_signed_at().map(|at| (ProviderKind::Apns, at));
+        let fcm = self.token_sources.oldest_granted_at().map(|at| (ProviderKind::Fcm, at));
         apns.into_iter().chain(fcm).map(|(kind, at)| (kind, now.ms_since(at))).collect()
     }
 

@@ -61,7 +61,7 @@ pub(crate) trait TokenStore: Send + Sync {
         replaces: Option<Timestamp>,
     ) -> Result<StoredToken, TokenStoreError>;
 
-    /// Forbids to replace the token before `until`, because the provider demanded fewer changes.
+    /// Forbids replacing the token before `until`, because the provider demanded fewer changes.
     ///
     /// # Errors
     /// When storage fails.

@@ -155,7 +155,7 @@ fn the_reporter_of_a_rejection_probes_after_the_other_servers() {
     let (ours, theirs) = (breaker(), breaker());
     ours.reject_credentials(&REASON.into(), time(0));
     let update = ours.take_update(time(0)).unwrap();
-    assert_eq!(update, PendingUpdate { status: rejected(MINUTE_MS), known: 0 });
+    assert_eq!(update, PendingUpdate { status: rejected(MINUTE_MS), known_no: 0 });
     assert_eq!(ours.take_update(time(0)), None, "an update is taken only once");
     let latest = record(1, update.status, Some(US));
     ours.apply_record(&latest, us(time(0)));
@@ -166,7 +166,7 @@ fn the_reporter_of_a_rejection_probes_after_the_other_servers() {
     assert_eq!(theirs.admit(time(MINUTE_MS + 500)), Admission::Go, "the probe");
     theirs.on_success();
     let update = theirs.take_update(time(MINUTE_MS + 600)).unwrap();
-    assert_eq!(update, PendingUpdate { status: ProviderStatus::Available, known: 1 });
+    assert_eq!(update, PendingUpdate { status: ProviderStatus::Available, known_no: 1 });
     let latest = record(2, update.status, Some(THEM));
     assert_eq!(ours.apply_record(&latest, us(time(MINUTE_MS + 600))), UpdateEffect::Applied);
     assert_eq!(ours.admit(time(MINUTE_MS + 600)), Admission::Go);
@@ -190,7 +190,7 @@ fn an_old_record_changes_nothing_and_a_failed_update_is_published_again() {
     assert_eq!(breaker.apply_record(&old, us(time(0))), UpdateEffect::Ignored);
     assert_eq!(breaker.status(time(0)), rejected(9_500));
     breaker.close();
-    let update = Some(PendingUpdate { status: ProviderStatus::Available, known: 5 });
+    let update = Some(PendingUpdate { status: ProviderStatus::Available, known_no: 5 });
     assert_eq!(breaker.take_update(time(1)), update);
     breaker.requeue_update();
     assert_eq!(breaker.take_update(time(1)), update);

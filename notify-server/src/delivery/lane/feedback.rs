@@ -54,40 +54,36 @@ impl AnswerContext<'_> {
 }
 
 impl Lane {
-    /// Records an answer and decides what happens to its delivery. `past` describes the delivery's
-    /// earlier attempts; this function fills in the fields about the upstream.
+    /// Records an answer and decides what happens to its delivery. `attempt` describes the delivery; this
+    /// function sets the two fields of it that depend on the upstream.
     pub(crate) fn on_answer(
         &self,
         answer: SendResult,
         context: &AnswerContext<'_>,
-        past: AttemptContext,
+        mut attempt: AttemptContext,
     ) -> (Decision, AnswerEffects) {
         let is_current = context.version == self.provider_version();
-        let answer = self.narrow_throttle(answer, context);
-        let answer = match context.upstream() {
-            Some(upstream) if is_current => {
-                self.limit_to_trust(answer, upstream, context.trust, past.now)
-            }
-            Some(_) | None => answer,
-        };
-        let effects = self.record_answer(&answer, context, past.now);
-        let accepts_others =
-            |upstream: &Upstream| upstream.accepts_credentials(past.first_attempt_at, past.now);
-        let past = AttemptContext {
-            service_refusals: effects.service_refusals,
-            is_address_at_fault: is_current
-                && !context.trust.is_verified()
-                && context.upstream().is_some_and(accepts_others),
-            ..past
-        };
-        let next = decide(answer, &past, &self.context.config.retry);
-        (self.confirm_auth_failure(next, &past, context), effects)
+        let mut answer = self.narrow_throttle(answer, context);
+        if let Some(upstream) = context.upstream()
+            && is_current
+        {
+            answer = self.weaken_unverified_answer(answer, upstream, context.trust, attempt.now);
+        }
+        let effects = self.record_answer(&answer, context, attempt.now);
+        let accepts_credentials = context.upstream().is_some_and(|upstream| {
+            upstream.accepts_credentials(attempt.first_attempt_at, attempt.now)
+        });
+        attempt.service_refusals = effects.service_refusals;
+        attempt.is_address_at_fault =
+            is_current && !context.trust.is_verified() && accepts_credentials;
+        let decision = decide(answer, &attempt, &self.context.config.retry);
+        (self.confirm_auth_failure(decision, &attempt, context), effects)
     }
 
-    /// Replaces an answer for an unverified address by a weaker one. Anyone can register such an
+    /// Replaces an answer for an unverified address with a weaker one. Anyone can register such an
     /// address, at a push service of their own. Its answers must therefore neither count for the guard
     /// nor throttle the upstream for long.
-    fn limit_to_trust(
+    fn weaken_unverified_answer(
         &self,
         answer: SendResult,
         upstream: &Upstream,
@@ -98,13 +94,16 @@ impl Lane {
             (
                 SendResult::Unregistered { reason, ambiguous: true, since },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
-            ) if self.platform == Platform::Web => match trust {
-                _ if upstream.record_unregistered() => {
+            ) if self.platform == Platform::Web => {
+                let is_believed = upstream.record_unregistered();
+                if is_believed {
                     SendResult::Unregistered { reason, ambiguous: false, since }
+                } else if trust == AddressTrust::Unverified {
+                    SendResult::ServiceRefused { reason }
+                } else {
+                    SendResult::Unknown { reason }
                 }
-                AddressTrust::Unverified => SendResult::ServiceRefused { reason },
-                AddressTrust::Anonymous | AddressTrust::Verified => SendResult::Unknown { reason },
-            },
+            }
             (
                 SendResult::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
@@ -122,7 +121,7 @@ impl Lane {
         }
     }
 
-    /// Records the answer for [`ThrottleScope`], and limits a throttle to one address if the address
+    /// Records the answer for [`ThrottleClassifier`], and limits a throttle to one address if the address
     /// was throttled before while others succeeded. The scope that the provider gave is then ignored.
     fn narrow_throttle(&self, answer: SendResult, context: &AnswerContext<'_>) -> SendResult {
         if context.version != self.provider_version() {
@@ -130,7 +129,7 @@ impl Lane {
         }
         match answer {
             SendResult::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
-                if self.throttle_scope.record_throttle(context.key) =>
+                if self.throttle_classifier.record_throttle(context.key) =>
             {
                 SendResult::Throttle { reason, after, scope: Scope::Address }
             }
@@ -139,7 +138,7 @@ impl Lane {
             | SendResult::AddressChanged { .. }
             | SendResult::InvalidMessage { .. }
             | SendResult::NotPermitted { .. } => {
-                self.throttle_scope.record_success(context.key);
+                self.throttle_classifier.record_success(context.key);
                 answer
             }
             SendResult::Throttle { .. }
@@ -228,8 +227,9 @@ impl Lane {
         Some(verdict)
     }
 
-    /// The application's id for the log, or its row number if no provider of it was ever read.
-    pub(crate) fn app_name(&self) -> String {
+    /// The text that identifies the application in the log: its id, or its row number if no provider of it
+    /// was ever read.
+    pub(crate) fn app_label(&self) -> String {
         self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
     }
 
@@ -240,7 +240,7 @@ impl Lane {
         }
         if self.breaker.trip() {
             tracing::error!(
-                app.id = %self.app_name(),
+                app.id = %self.app_label(),
                 platform = %self.platform,
                 "so many addresses look dead at once that credentials, topic or host may be wrong; \
                  nothing is disabled or sent before `notify providers resume` or another configuration"
@@ -248,25 +248,26 @@ impl Lane {
         }
     }
 
+    /// Records an attempt that failed without an answer about our credentials or the message.
     fn on_failure(
         &self,
-        certainty: Processing,
+        processing: Processing,
         reason: &Reason,
         upstream: Option<&Upstream>,
         now: Timestamp,
     ) {
-        if certainty == Processing::Unknown
+        if processing == Processing::Unknown
             && let Some(upstream) = upstream
         {
             upstream.record_timeout();
         }
         let breaker = upstream.map_or(&self.breaker, |upstream| &upstream.breaker);
-        if breaker.on_failure(certainty, now) {
+        if breaker.on_failure(processing, now) {
             tracing::warn!(
-                app.id = %self.app_name(),
+                app.id = %self.app_label(),
                 platform = %self.platform,
                 %reason,
-                outcome = ?certainty,
+                outcome = ?processing,
                 "the provider fails; deliveries wait and are tried again"
             );
         }
@@ -290,23 +291,25 @@ impl Lane {
         }
     }
 
-    /// Confirms a rejection of our credentials before the lane or the upstream is held. The first
-    /// rejection may concern that address alone. Its delivery is retried as after an unknown answer, and
-    /// the next attempt is the probe.
+    /// Requires two rejections of our credentials before the lane is held, because the first rejection may
+    /// concern that address alone. After the first rejection, this function replaces
+    /// [`Decision::Hold`]: the delivery is retried as after an unknown answer, and the next attempt is the
+    /// probe. Other decisions are returned unchanged.
     fn confirm_auth_failure(
         &self,
-        next: Decision,
-        past: &AttemptContext,
+        decision: Decision,
+        attempt: &AttemptContext,
         context: &AnswerContext<'_>,
     ) -> Decision {
-        let Decision::Hold { reason, scope } = next else { return next };
-        if self.on_auth_failure(&reason, scope, context, past.now) {
+        let Decision::Hold { reason, scope } = decision else { return decision };
+        if self.on_auth_failure(&reason, scope, context, attempt.now) {
             return Decision::Hold { reason, scope };
         }
-        decide(SendResult::Unknown { reason }, past, &self.context.config.retry)
+        decide(SendResult::Unknown { reason }, attempt, &self.context.config.retry)
     }
 
-    /// Records a rejection of our credentials. Returns whether deliveries are held from now on.
+    /// Records a rejection of our credentials. Returns whether its delivery waits until deliveries are no
+    /// longer held. Otherwise the rejection is only suspected to concern all deliveries.
     fn on_auth_failure(
         &self,
         reason: &Reason,
@@ -317,6 +320,8 @@ impl Lane {
         // The slot stays locked until the breaker is updated. Otherwise a new configuration could be
         // held because of an answer to the earlier configuration.
         let slot = self.provider_slot();
+        // An answer to an earlier configuration holds nothing. Its delivery is attempted again with the
+        // current configuration.
         if context.version != slot.version {
             return true;
         }
@@ -329,7 +334,7 @@ impl Lane {
         };
         if failure == (AuthFailure::Confirmed { is_first: true }) {
             tracing::warn!(
-                app.id = %self.app_name(),
+                app.id = %self.app_label(),
                 platform = %self.platform,
                 %reason,
                 "our credentials are refused; deliveries are held"
@@ -344,6 +349,7 @@ impl Lane {
 /// guard of the store decides which devices are disabled.
 #[derive(Debug, Default)]
 pub(super) struct MassUnregisterGuard {
+    /// The number of answers so far, which is also the number of the latest answer.
     answers: u64,
     /// The number of the last answer that was reported to the store.
     reported: u64,
@@ -375,13 +381,13 @@ impl MassUnregisterGuard {
             return UnregisteredVerdict::Suspect;
         }
         self.answers += 1;
-        let before = u32::try_from(self.answers - self.reported - 1).unwrap_or(u32::MAX);
-        self.reported = self.answers;
-        let answers = self.answers;
-        self.latest.retain(|answer| answers - answer < u64::from(GUARD_WINDOW));
-        self.latest.push_back(answers);
+        let this_answer = self.answers;
+        let answers_between = u32::try_from(this_answer - self.reported - 1).unwrap_or(u32::MAX);
+        self.reported = this_answer;
+        self.latest.retain(|answer| this_answer - answer < u64::from(GUARD_WINDOW));
+        self.latest.push_back(this_answer);
         self.is_tripped = self.latest.len() > GUARD_THRESHOLD;
-        UnregisteredVerdict::Count(before)
+        UnregisteredVerdict::Count(answers_between)
     }
 
     pub(super) fn is_tripped(&self) -> bool {
@@ -399,7 +405,7 @@ const THROTTLED_MAX: usize = 1_000;
 /// Distinguishes a throttled address from a throttled provider. If an address is throttled again while
 /// messages to other addresses succeed, the throttle concerns that address alone.
 #[derive(Debug, Default)]
-pub(super) struct ThrottleScope(Mutex<ThrottledAddresses>);
+pub(super) struct ThrottleClassifier(Mutex<ThrottledAddresses>);
 
 #[derive(Debug, Default)]
 struct ThrottledAddresses {
@@ -409,7 +415,7 @@ struct ThrottledAddresses {
     others_succeeded: bool,
 }
 
-impl ThrottleScope {
+impl ThrottleClassifier {
     /// Records a delivery that reached the provider and was not throttled.
     pub(super) fn record_success(&self, key: DeviceKey) {
         let mut state = self.0.lock().expect("nothing panics under this lock");
@@ -480,7 +486,7 @@ mod throttle_tests {
             ("all addresses", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
             ("a new address after a success", &[(1, false), (2, false), (0, false), (3, false)]),
         ] {
-            let scope = ThrottleScope::default();
+            let scope = ThrottleClassifier::default();
             for (nth, (key, expected)) in turns.iter().enumerate() {
                 match key {
                     0 => scope.record_success(DeviceKey(99)),
@@ -496,7 +502,7 @@ mod throttle_tests {
 
     #[test]
     fn a_success_forgets_the_throttle_of_an_address() {
-        let scope = ThrottleScope::default();
+        let scope = ThrottleClassifier::default();
         assert!(!scope.record_throttle(DeviceKey(1)));
         scope.record_success(DeviceKey(1));
         scope.record_success(DeviceKey(2));

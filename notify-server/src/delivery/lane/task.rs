@@ -27,10 +27,12 @@ use crate::store::{
 /// The task of a lane: which dispatches take turns, and which tasks run.
 pub(crate) struct LaneTask {
     pub(super) lane: Arc<Lane>,
+    /// Dispatches that wait for a turn, and are held in memory.
     pub(super) ready: VecDeque<Arc<ActiveDispatch>>,
     /// Dispatches that wait for a turn and are not held in memory.
     overflow: VecDeque<DispatchNo>,
-    pub(super) dispatches: VecDeque<Arc<ActiveDispatch>>,
+    /// A cache of the dispatches whose retries were claimed last.
+    pub(super) cached_dispatches: VecDeque<Arc<ActiveDispatch>>,
     pub(super) running: JoinSet<TaskEnd>,
     /// Number of devices that wait in each open page, by its task.
     pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
@@ -64,7 +66,7 @@ impl LaneTask {
             lane,
             ready: VecDeque::new(),
             overflow: VecDeque::new(),
-            dispatches: VecDeque::new(),
+            cached_dispatches: VecDeque::new(),
             running: JoinSet::new(),
             page_tasks: HashMap::new(),
             retry_batches: HashMap::new(),
@@ -104,10 +106,13 @@ impl LaneTask {
     }
 
     fn on_task_end(&mut self, finished: Result<(Id, TaskEnd), JoinError>) {
-        let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
-        self.page_tasks.remove(&task);
+        let task_id = match &finished {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        self.page_tasks.remove(&task_id);
         // If the task panicked, the claims of its retries expire.
-        self.retry_batches.remove(&task);
+        self.retry_batches.remove(&task_id);
         match finished {
             Ok((_, TaskEnd::Page(PageEnd::Finished) | TaskEnd::Retries | TaskEnd::Singles)) => {}
             Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
@@ -131,7 +136,7 @@ impl LaneTask {
         if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
-        if self.retries_due && self.may_claim() {
+        if self.retries_due && self.may_claim_retries() {
             self.start_retries().await?;
         }
         while self.has_capacity() {
@@ -146,9 +151,9 @@ impl LaneTask {
                 }
             }
         }
-        let has_others =
-            !(self.ready.is_empty() && self.overflow.is_empty() && self.page_tasks.is_empty());
-        self.lane.set_other_work(has_others);
+        let has_other_work =
+            !self.ready.is_empty() || !self.overflow.is_empty() || !self.page_tasks.is_empty();
+        self.lane.set_other_work(has_other_work);
         Ok(())
     }
 
@@ -159,7 +164,7 @@ impl LaneTask {
         let context = self.lane.context.clone();
         let version = self.lane.provider_version();
         let was_tripped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
-        // Otherwise an administrator may have released the lane during the read.
+        // If the version changed, an administrator may have released the lane during the read.
         if was_tripped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
@@ -175,7 +180,11 @@ impl LaneTask {
         let config = &self.lane.context.config;
         self.page_tasks.len() < config.lane_pages_max
             && self.lane.deferred.load(Ordering::Acquire) < config.lane_deferred_max
-            && self.page_tasks.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
+            && self
+                .page_tasks
+                .values()
+                .map(|queue_len| queue_len.load(Ordering::Acquire))
+                .sum::<usize>()
                 < config.lane_devices_max
     }
 
@@ -196,7 +205,10 @@ impl LaneTask {
         while let Some(page) = pages.front().copied() {
             match self.resume(page).await {
                 Ok(()) => drop(pages.pop_front()),
-                Err(error) => return Err(self.put_back(pages, error)),
+                Err(error) => {
+                    self.put_back(pages);
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -219,13 +231,12 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Puts pages back at the front of the inbox after `error`, which is returned.
-    fn put_back(&self, pages: VecDeque<OpenPage>, error: StoreError) -> StoreError {
+    /// Puts pages back at the front of the inbox.
+    fn put_back(&self, pages: VecDeque<OpenPage>) {
         let mut inbox = self.lane.inbox.lock().expect("no holder panics");
         for page in pages.into_iter().rev() {
             inbox.pages.push_front(page);
         }
-        error
     }
 }
 
@@ -268,8 +279,8 @@ impl LaneTask {
             // Another server claimed the page first. The next turn of this dispatch continues where
             // that server left off.
             Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
-            // Another task of this process moved the cursor. That task opens the remaining pages, or
-            // recovery finds the dispatch again.
+            // Another task of this process moved the cursor. Either that task opens the remaining pages,
+            // or recovery finds the dispatch again.
             Err(StoreError::Fenced) => {
                 context.request_recovery();
                 return Ok(false);
@@ -329,7 +340,7 @@ impl LaneTask {
             }
             Err(error) => return Err(error),
         };
-        let done = context.store.settled_devices(&page).await?;
+        let done_keys = context.store.settled_devices(&page).await?;
         let tracker = context.device_tracker.open(page.from, page.to);
         let read_at = context.clock.now();
         let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
@@ -337,7 +348,7 @@ impl LaneTask {
         // equals no generation of a clustered server. The task therefore commits a checkpoint first,
         // which fails if the page was taken over.
         let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
-        self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
+        self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done_keys));
         Ok(())
     }
 
@@ -363,14 +374,14 @@ impl LaneTask {
         });
     }
 
-    fn spawn_page(&mut self, page: PageTask) {
-        let (no, waiting) = (page.page_no(), page.waiting());
+    fn spawn_page(&mut self, task: PageTask) {
+        let (page_no, queue_len) = (task.page_no(), task.published_queue_len());
         let lane = self.lane.clone();
-        let task = self.running.spawn(async move {
-            let _open = OpenPageGuard(lane, no);
-            TaskEnd::Page(page.run().await)
+        let handle = self.running.spawn(async move {
+            let _open = OpenPageGuard(lane, page_no);
+            TaskEnd::Page(task.run().await)
         });
-        self.page_tasks.insert(task.id(), waiting);
+        self.page_tasks.insert(handle.id(), queue_len);
     }
 }
 
@@ -392,7 +403,7 @@ const CACHED_DISPATCHES_MAX: usize = 64;
 impl LaneTask {
     /// Whether due retries may be claimed. This is so once all claimed retries were started, and while
     /// fewer than `lane_retries_max` of them are unsettled.
-    pub(super) fn may_claim(&self) -> bool {
+    pub(super) fn may_claim_retries(&self) -> bool {
         !self.retry_batches.values().any(|batch| batch.has_unstarted())
             && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
     }
@@ -419,8 +430,8 @@ impl LaneTask {
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let tracker = context.device_tracker.open(first, last);
         let lease_generation = context.membership.lease_generation();
-        let claimed = self.claimed_retries();
-        let limit = context.config.lane_retries_max - claimed.len() as u32;
+        let already_claimed = self.claimed_retries();
+        let limit = context.config.lane_retries_max - already_claimed.len() as u32;
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
@@ -428,7 +439,7 @@ impl LaneTask {
             instance: context.instance,
             lease_until: now.plus_ms(context.config.retry_lease_ms()),
             now,
-            exclude: claimed,
+            exclude: already_claimed,
             reclaim_own: self.claims_lost,
         };
         let claimed = context.store.claim_retries(claim).await.inspect_err(|_| {
@@ -470,12 +481,12 @@ impl LaneTask {
             batch: batch.clone(),
             lease_generation,
         };
-        let retries = RetryTask::new(&self.lane, claim);
-        let task = self.running.spawn(async move {
-            retries.run().await;
+        let task = RetryTask::new(&self.lane, claim);
+        let handle = self.running.spawn(async move {
+            task.run().await;
             TaskEnd::Retries
         });
-        self.retry_batches.insert(task.id(), batch);
+        self.retry_batches.insert(handle.id(), batch);
         Ok(())
     }
 
@@ -486,9 +497,9 @@ impl LaneTask {
         let now = context.clock.now();
         let due_now = RetryResult::Deferred { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, due_now.clone()));
-        let settled = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
+        let result = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
         self.retries_due = true;
-        self.claims_lost |= settled.is_err();
+        self.claims_lost |= result.is_err();
     }
 
     /// Counts the open retries in the store when the number matters: at the start of the lane, and
@@ -513,7 +524,7 @@ impl LaneTask {
             if dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch) {
                 continue;
             }
-            let mut in_memory = self.dispatches.iter().chain(&self.ready);
+            let mut in_memory = self.cached_dispatches.iter().chain(&self.ready);
             if let Some(dispatch) = in_memory.find(|dispatch| dispatch.row.no == retry.dispatch) {
                 dispatches.push(dispatch.clone());
                 continue;
@@ -529,9 +540,9 @@ impl LaneTask {
 
     /// Adds a dispatch to the cache, and returns it.
     fn cache(&mut self, dispatch: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
-        self.dispatches.push_back(dispatch.clone());
-        if self.dispatches.len() > CACHED_DISPATCHES_MAX {
-            self.dispatches.pop_front();
+        self.cached_dispatches.push_back(dispatch.clone());
+        if self.cached_dispatches.len() > CACHED_DISPATCHES_MAX {
+            self.cached_dispatches.pop_front();
         }
         dispatch
     }
@@ -597,19 +608,18 @@ impl Lane {
     }
 
     /// Records whether the lane has other work than single-device notifications.
-    pub(crate) fn set_other_work(&self, has_others: bool) {
-        self.has_other_work.store(has_others, Ordering::Release);
+    pub(crate) fn set_other_work(&self, has_other_work: bool) {
+        self.has_other_work.store(has_other_work, Ordering::Release);
     }
 
     /// Whether single-device notifications may be started together with their pages. This is so only if
     /// the lane can send them at once and they do not overtake work that waits in the lane.
     pub(crate) fn accepts_singles(&self, now: Timestamp) -> bool {
-        let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
         !self.has_other_work.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
             && !self.retry_backlog_full()
             && matches!(self.breaker.peek(now), Admission::Go)
-            && is_ready()
+            && matches!(self.provider_slot().provider, LaneProvider::Ready(_))
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) struct Upstream {
     /// address and was rejected. Verified and unverified addresses take turns, because all verified
     /// addresses may belong to an earlier key.
     is_next_probe_unverified: AtomicBool,
+    /// The counter [`Upstreams::untested`], which all upstreams of the lane share.
     untested: Arc<AtomicUsize>,
 }
 
@@ -97,17 +98,19 @@ impl Upstreams {
 
     /// The upstream of that name, which is created if it does not exist; `None` if it shares a circuit
     /// breaker with other upstreams.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Upstream>> {
+    pub(crate) fn get_with_own_breaker(&self, name: &str) -> Option<Arc<Upstream>> {
         let upstream = self.get_or_create(name, AddressTrust::Verified);
         let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        // At the limit, `get_or_create` returns the shared upstream and does not add the name.
         by_name.contains_key(name).then_some(upstream)
     }
 
     /// The upstreams with their own circuit breaker. These breakers are replicated to other servers.
-    pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Upstream>)> {
+    pub(crate) fn all_with_own_breaker(&self) -> Vec<(Box<str>, Arc<Upstream>)> {
         let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
-        let named = by_name.iter().filter(|(name, _)| !name.is_empty());
-        named.map(|(name, upstream)| (name.clone(), upstream.clone())).collect()
+        // The upstream with the empty name has the shared breaker.
+        let with_own_breaker = by_name.iter().filter(|(name, _)| !name.is_empty());
+        with_own_breaker.map(|(name, upstream)| (name.clone(), upstream.clone())).collect()
     }
 
     /// The upstream of that name, for an address of that trust. When the limit of upstreams is reached,
@@ -124,11 +127,12 @@ impl Upstreams {
             });
         }
         let limit = if trust.is_verified() { VERIFIED_UPSTREAMS_MAX } else { UPSTREAMS_MAX };
-        let name = if by_name.len() < limit || is_well_known(name) { name } else { "" };
-        let upstream = by_name.entry(name.into()).or_insert_with(|| {
+        let has_own_breaker = by_name.len() < limit || is_well_known(name);
+        let key = if has_own_breaker { name } else { "" };
+        let upstream = by_name.entry(key.into()).or_insert_with(|| {
             // The state of the shared breaker is no evidence about a single upstream, so it is not
             // replicated.
-            let outbox = self.outbox.clone().filter(|_| !name.is_empty());
+            let outbox = self.outbox.clone().filter(|_| !key.is_empty());
             let peers = outbox.map(PeerSync::new);
             Arc::new(Upstream {
                 breaker: CircuitBreaker::new(self.probe_every_ms, peers),
@@ -213,7 +217,8 @@ impl Upstream {
             let untested_max = candidate.lane_streams / UNTESTED_STREAMS_DIVISOR;
             let untested_free = untested_max.saturating_sub(self.untested.load(Ordering::Acquire));
             // Every upstream gets at least one stream to show that it works.
-            free_streams = free_streams.min(untested_free.max(usize::from(in_flight == 0)));
+            let guaranteed = if in_flight == 0 { 1 } else { 0 };
+            free_streams = free_streams.min(untested_free.max(guaranteed));
         }
         if free_streams == 0 { Err(None) } else { Ok(free_streams) }
     }
@@ -222,11 +227,8 @@ impl Upstream {
     /// probe, so that any address will do.
     pub(crate) fn next_probe_address(&self) -> Option<ProbeAddress> {
         self.breaker.probe_due_at()?;
-        Some(if self.is_next_probe_unverified.load(Ordering::Acquire) {
-            ProbeAddress::Unverified
-        } else {
-            ProbeAddress::Verified
-        })
+        let is_unverified = self.is_next_probe_unverified.load(Ordering::Acquire);
+        Some(if is_unverified { ProbeAddress::Unverified } else { ProbeAddress::Verified })
     }
 
     /// Records a rejection of our credentials at a verified address. Returns the number of consecutive
@@ -274,7 +276,8 @@ impl Upstream {
         self.breaker.on_success();
     }
 
-    /// Records a timeout or a broken connection.
+    /// Records a timeout or a broken connection. The upstream counts as untested until it delivers a
+    /// message again.
     pub(crate) fn record_timeout(&self) {
         self.is_tested.store(false, Ordering::Release);
     }
@@ -302,7 +305,7 @@ impl Upstream {
 pub(crate) struct UpstreamGuard {
     upstream: Arc<Upstream>,
     /// Whether the upstream was untested when the attempt started.
-    is_test: bool,
+    was_untested: bool,
     /// Whether the attempt is the probe of the upstream.
     is_probe: bool,
 }
@@ -314,11 +317,11 @@ impl UpstreamGuard {
         // call marks this attempt as the probe if one is due.
         let _ = upstream.breaker.admit(now);
         upstream.in_flight.fetch_add(1, Ordering::AcqRel);
-        let is_test = !upstream.is_tested.load(Ordering::Acquire);
-        if is_test {
+        let was_untested = !upstream.is_tested.load(Ordering::Acquire);
+        if was_untested {
             upstream.untested.fetch_add(1, Ordering::AcqRel);
         }
-        Self { upstream, is_test, is_probe }
+        Self { upstream, was_untested, is_probe }
     }
 
     /// Whether the attempt is the probe of the upstream.
@@ -338,7 +341,7 @@ impl std::ops::Deref for UpstreamGuard {
 impl Drop for UpstreamGuard {
     fn drop(&mut self) {
         self.upstream.in_flight.fetch_sub(1, Ordering::AcqRel);
-        if self.is_test {
+        if self.was_untested {
             self.upstream.untested.fetch_sub(1, Ordering::AcqRel);
         }
     }

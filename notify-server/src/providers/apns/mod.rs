@@ -26,7 +26,7 @@ use crate::provider_config::{ApnsConfig, BaseUrl};
 use crate::providers::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use crate::providers::{
     Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    deadline, reason_from_status,
+    attempt_deadline, reason_from_status,
 };
 use crate::reasons;
 
@@ -92,6 +92,7 @@ impl Host {
         }
     }
 
+    /// The URL of the requests to that device token.
     fn uri(&self, token: &str) -> Uri {
         let mut path = String::with_capacity(self.path.len() + token.len());
         path.push_str(&self.path);
@@ -144,7 +145,7 @@ impl Provider for Apns {
             };
         };
         let host = self.host(*env);
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let (mut token_renewed, mut connection_changed) = (false, false);
         loop {
             let bearer = match self.token.current(self.clock.read()).await {
@@ -256,6 +257,7 @@ fn is_for_other_environment(answer: &SendResult) -> bool {
     matches!(answer, SendResult::AuthRejected { reason } if OTHER_ENVIRONMENT.contains(&&**reason))
 }
 
+/// Sends a push to a device token that no device has, and returns Apple's answer.
 async fn send_impossible(apns: &Apns, env: IosEnv) -> SendResult {
     let mut headers = HeaderMap::new();
     for (name, value) in SILENT_HEADERS {
@@ -346,13 +348,14 @@ pub(super) fn classify(
     }
     let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
     let reason = body.reason.as_deref().unwrap_or_default();
-    let refusal = refusal(status.as_u16(), reason);
+    let refusal = refusal_of(status.as_u16(), reason);
     let answer = by_reason(status.as_u16(), reason, body.timestamp.as_ref(), wall)
         .unwrap_or_else(|| by_status(*status, reason));
     (answer.with_retry_after(retry_after(headers, wall)), refusal)
 }
 
-fn refusal(status: u16, reason: &str) -> Refusal {
+/// The problem of our token or our connection that an error reports.
+fn refusal_of(status: u16, reason: &str) -> Refusal {
     match (status, reason) {
         (403, "ExpiredProviderToken") => Refusal::TokenExpired,
         (
@@ -378,7 +381,7 @@ fn by_reason(
             SendResult::Unregistered { reason: owned(reason), ambiguous: true, since: None }
         }
         (410, "Unregistered" | "ExpiredToken") => {
-            let since = timestamp.and_then(|timestamp| since(timestamp, wall));
+            let since = timestamp.and_then(|timestamp| invalid_since(timestamp, wall));
             SendResult::Unregistered { reason: owned(reason), ambiguous: false, since }
         }
         (400, "MissingTopic" | "BadTopic" | "TopicDisallowed")
@@ -434,9 +437,10 @@ fn by_status(status: StatusCode, reason: &str) -> SendResult {
     }
 }
 
-/// When the device token became invalid, as Apple reports it. A time in the future is replaced by the
-/// current time: otherwise it would also disable a device that registers before that time.
-fn since(timestamp: &serde_json::Value, wall: Timestamp) -> Option<Timestamp> {
+/// When the device token became invalid, as Apple reports it in milliseconds. A time in the future is
+/// replaced with the current time: otherwise it would also disable a device that registers before that
+/// time.
+fn invalid_since(timestamp: &serde_json::Value, wall: Timestamp) -> Option<Timestamp> {
     let ms = timestamp.as_i64().filter(|ms| *ms >= 0);
     ms.map(|ms| Timestamp(ms).min(wall))
 }

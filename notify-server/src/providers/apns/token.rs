@@ -54,7 +54,7 @@ impl ProviderTokens {
     }
 
     /// When the oldest token in use was signed.
-    pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
+    pub(in crate::providers) fn oldest_signed_at(&self) -> Option<Timestamp> {
         let signed = |token: &ProviderToken| {
             let state = token.state.lock().expect("nothing panics under this lock");
             state.current.as_ref().map(|signed| signed.at)
@@ -108,6 +108,16 @@ impl State {
     }
 }
 
+/// What follows after Apple reported a token as expired.
+enum AfterRefusal {
+    /// The current token is another one, which may be accepted.
+    TryCurrent,
+    /// The current token was refused, and must not be replaced now.
+    GiveUp,
+    /// The current token was refused, and may be replaced.
+    Replace,
+}
+
 #[derive(Serialize)]
 struct Claims<'a> {
     iss: &'a str,
@@ -147,27 +157,33 @@ impl ProviderToken {
 
     /// Replaces a token that Apple reported as expired. Returns whether there is another token to try.
     pub(super) async fn renew(&self, refused: &HeaderValue, at: Reading) -> bool {
-        if let Some(has_newer) = self.has_newer(refused, at) {
-            return has_newer;
+        match self.after_refusal(refused, at) {
+            AfterRefusal::TryCurrent => return true,
+            AfterRefusal::GiveUp => return false,
+            AfterRefusal::Replace => {}
         }
         let _refreshing = self.refresh.lock().await;
-        match self.has_newer(refused, at) {
-            Some(has_newer) => has_newer,
-            None => self.replace(at).await.is_ok_and(|bearer| bearer != *refused),
+        // Another task may have replaced the token while this task waited for the lock.
+        match self.after_refusal(refused, at) {
+            AfterRefusal::TryCurrent => true,
+            AfterRefusal::GiveUp => false,
+            AfterRefusal::Replace => self.replace(at).await.is_ok_and(|bearer| bearer != *refused),
         }
     }
 
-    /// Whether the current token differs from the refused one. `None` if the current token was refused
-    /// and may be replaced; `Some(false)` if it was refused and must not be replaced now.
-    fn has_newer(&self, refused: &HeaderValue, at: Reading) -> Option<bool> {
+    /// Decides what follows after Apple reported the token `refused` as expired.
+    fn after_refusal(&self, refused: &HeaderValue, at: Reading) -> AfterRefusal {
         let state = self.state();
-        let Some(signed) = &state.current else { return Some(false) };
+        let Some(signed) = &state.current else { return AfterRefusal::GiveUp };
         if signed.bearer != *refused {
-            return Some(true);
+            return AfterRefusal::TryCurrent;
         }
         // If Apple reports a young token as expired, our clock is wrong, and a new token would not help.
         let is_young = at.now.ms_since(signed.at) < REFRESH_AGE_MS_MIN;
-        (is_young || state.is_frozen(at.now)).then_some(false)
+        if is_young || state.is_frozen(at.now) {
+            return AfterRefusal::GiveUp;
+        }
+        AfterRefusal::Replace
     }
 
     /// Forbids a change of the token for as long as Apple demands.
@@ -185,7 +201,7 @@ impl ProviderToken {
         }
     }
 
-    /// Replaces the current token by the token of another server, or signs a new token for all servers.
+    /// Replaces the current token with the token of another server, or signs a new token for all servers.
     async fn replace(&self, at: Reading) -> Result<HeaderValue, Reason> {
         let Some(shared) = &self.shared else {
             return Ok(self.install(from_signed(&self.sign(at)?)));
@@ -250,6 +266,7 @@ fn from_signed(token: &SignedToken) -> BearerToken {
 /// A signed token as a header value.
 struct BearerToken {
     bearer: HeaderValue,
+    /// When the token was signed, by the servers' common clock.
     at: Timestamp,
     /// How far the wall clock of the signing server was ahead of the servers' common clock, in
     /// milliseconds. The token contains the time of that wall clock.
@@ -268,10 +285,10 @@ impl BearerToken {
     /// Whether Apple should accept the token. While changes are frozen, it is used for longer.
     fn is_valid(&self, at: Reading, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
-        match is_frozen {
-            true => age_ms < KEPT_AGE_MS_MAX,
-            false => age_ms < REFRESH_AGE_MS && self.clock_matches(at),
+        if is_frozen {
+            return age_ms < KEPT_AGE_MS_MAX;
         }
+        age_ms < REFRESH_AGE_MS && self.clock_matches(at)
     }
 
     /// Whether the wall clock agrees with the wall clock with which the token was signed.
@@ -284,10 +301,12 @@ impl BearerToken {
     /// Apple counts the changes on each connection, so the new token must remain valid long enough.
     fn is_preferable(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
-        let age_ms_max = match (own, is_frozen) {
-            (Some(_), _) => REFRESH_AGE_MS - REFRESH_AGE_MS_MIN,
-            (None, true) => KEPT_AGE_MS_MAX,
-            (None, false) => REFRESH_AGE_MS,
+        let age_ms_max = if own.is_some() {
+            REFRESH_AGE_MS - REFRESH_AGE_MS_MIN
+        } else if is_frozen {
+            KEPT_AGE_MS_MAX
+        } else {
+            REFRESH_AGE_MS
         };
         // A token with a time in the future was signed with a wrong clock.
         (-CLOCK_SET_MS_MAX..age_ms_max).contains(&age_ms)
@@ -328,7 +347,7 @@ impl SharedToken {
         with_timeout(self.store.put(&self.name, token, replaces)).await
     }
 
-    /// Forbids other servers to replace the token before `until`.
+    /// Forbids all servers from replacing the token before `until`.
     async fn freeze(&self, until: Timestamp) {
         with_timeout(self.store.freeze(&self.name, until)).await;
     }
@@ -336,8 +355,8 @@ impl SharedToken {
 
 /// The result of an operation of the store, if it succeeds in time. A failure is logged.
 async fn with_timeout<T>(operation: impl Future<Output = Result<T, TokenStoreError>>) -> Option<T> {
-    let result = tokio::time::timeout(TOKEN_STORE_TIMEOUT, operation).await;
-    let result = result.unwrap_or(Err(TokenStoreError::Timeout));
+    let timed_result = tokio::time::timeout(TOKEN_STORE_TIMEOUT, operation).await;
+    let result = timed_result.unwrap_or(Err(TokenStoreError::Timeout));
     result.inspect_err(|error| {
         let cause = error_chain(error);
         tracing::warn!(

@@ -22,7 +22,7 @@ use self::oauth::TokenSource;
 use super::transport::{Pools, ProviderResponse, Sender};
 use super::{
     Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    deadline, reason_from_status,
+    attempt_deadline, reason_from_status,
 };
 use crate::clock::SharedClock;
 use crate::outbound::retry_after;
@@ -89,12 +89,12 @@ impl Provider for Fcm {
                 reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
             };
         };
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let body = body.put(token);
         let mut refused: Option<HeaderValue> = None;
         loop {
-            let token = self.token_source.get(&self.clock, refused.as_ref(), deadline).await;
-            let bearer = match token {
+            let bearer = match self.token_source.get(&self.clock, refused.as_ref(), deadline).await
+            {
                 Ok(bearer) => bearer,
                 Err(answer) => return answer,
             };
@@ -110,9 +110,9 @@ impl Provider for Fcm {
             let answer = classify(&reply, self.clock.wall());
             // Google may have revoked the token early. The message was not processed, so it is sent
             // again with a new token, once. If that is refused too, our credentials are at fault.
-            let is_stale = reply.status == StatusCode::UNAUTHORIZED
+            let is_token_refused = reply.status == StatusCode::UNAUTHORIZED
                 && !matches!(&answer, SendResult::AuthRejected { reason } if *reason == THIRD_PARTY);
-            if !is_stale || refused.is_some() {
+            if !is_token_refused || refused.is_some() {
                 return answer;
             }
             refused = Some(bearer);
@@ -138,8 +138,8 @@ impl Provider for Fcm {
 // Classification of FCM's responses (Google, "FCM error codes"; deviations are noted below). The
 // `errorCode` decides first, then the canonical status, then the HTTP status.
 
-/// Google's code when another push service refused a key of it that is stored at Google. A new access
-/// token would not help.
+/// Google's code if it forwards the message to another push service, such as APNs, and that service refuses
+/// the key that the project has stored at Google for it. A new access token would not help.
 pub(super) const THIRD_PARTY: &str = "THIRD_PARTY_AUTH_ERROR";
 
 /// Most details of an error that are read.
@@ -192,6 +192,7 @@ impl GoogleError {
         self.details.iter().take(DETAILS_MAX)
     }
 
+    /// The first `errorCode` of the details; empty if there is none.
     fn error_code(&self) -> &str {
         self.details()
             .map(|detail| detail.error_code.as_str())
@@ -199,8 +200,8 @@ impl GoogleError {
             .unwrap_or_default()
     }
 
-    /// Whether the registration token is invalid, and not the message.
-    fn names_the_token(&self) -> bool {
+    /// Whether the error is about the registration token, and not about the message.
+    fn is_about_token(&self) -> bool {
         let violations: Vec<_> =
             self.details().flat_map(|detail| &detail.field_violations).collect();
         if violations.is_empty() {
@@ -237,6 +238,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
         .with_retry_after(retry_after(&reply.headers, wall))
 }
 
+/// Classifies an error by its `errorCode`; `None` if the code is unknown or missing.
 fn by_error_code(error: &GoogleError) -> Option<SendResult> {
     let code = error.error_code();
     let reason = || -> Reason { Cow::Owned(code.to_owned()) };
@@ -247,7 +249,7 @@ fn by_error_code(error: &GoogleError) -> Option<SendResult> {
         "INVALID_ARGUMENT" => invalid_argument(error),
         "SENDER_ID_MISMATCH" => SendResult::InvalidMessage { reason: reason() },
         THIRD_PARTY => SendResult::AuthRejected { reason: Reason::Borrowed(THIRD_PARTY) },
-        "QUOTA_EXCEEDED" => quota(error, reason()),
+        "QUOTA_EXCEEDED" => throttle_by_quota(error, reason()),
         "INTERNAL" | "UNAVAILABLE" => SendResult::failed(reason()),
         "UNSPECIFIED_ERROR" => SendResult::Unknown { reason: reason() },
         _ => return None,
@@ -255,6 +257,7 @@ fn by_error_code(error: &GoogleError) -> Option<SendResult> {
     Some(answer)
 }
 
+/// Classifies an error by Google's canonical status; `None` if the status is unknown or missing.
 fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResult> {
     let reason = || -> Reason { Cow::Owned(error.status.clone()) };
     let answer = match (http.as_u16(), error.status.as_str()) {
@@ -262,7 +265,7 @@ fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResu
         (401, "UNAUTHENTICATED") | (403, "PERMISSION_DENIED") | (404, "NOT_FOUND") => {
             SendResult::AuthRejected { reason: reason() }
         }
-        (429, "RESOURCE_EXHAUSTED") => quota(error, reason()),
+        (429, "RESOURCE_EXHAUSTED") => throttle_by_quota(error, reason()),
         (500, "INTERNAL") | (503, "UNAVAILABLE") => SendResult::failed(reason()),
         _ => return None,
     };
@@ -276,22 +279,24 @@ fn by_http_status(http: StatusCode, error: &GoogleError) -> SendResult {
         // The project or the endpoint is wrong. Without a code this never means an unregistered token.
         401 | 404 => SendResult::AuthRejected { reason },
         413 => SendResult::InvalidMessage { reason },
-        429 => quota(error, reason),
+        429 => throttle_by_quota(error, reason),
         408 | 500..=599 => SendResult::failed(reason),
         _ => SendResult::Unknown { reason },
     }
 }
 
+/// Classifies an `INVALID_ARGUMENT`: either the registration token or the message is invalid.
 fn invalid_argument(error: &GoogleError) -> SendResult {
     let reason = Reason::Borrowed("INVALID_ARGUMENT");
-    if error.names_the_token() {
+    if error.is_about_token() {
         SendResult::Unregistered { reason, ambiguous: true, since: None }
     } else {
         SendResult::InvalidMessage { reason }
     }
 }
 
-fn quota(error: &GoogleError, reason: Reason) -> SendResult {
+/// The throttle for an exceeded quota, of one address or of the whole project.
+fn throttle_by_quota(error: &GoogleError, reason: Reason) -> SendResult {
     let scope = if error.is_quota_of_address() { Scope::Address } else { Scope::Provider };
     SendResult::Throttle { reason, after: None, scope }
 }

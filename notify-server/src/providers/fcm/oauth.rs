@@ -42,8 +42,9 @@ pub(in crate::providers) struct TokenSources(WeakMap<TokenKey, TokenSource>);
 
 impl TokenSources {
     /// When the oldest current token was granted.
-    pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
-        let granted_at = |source: &TokenSource| source.lock().as_ref().map(|token| token.at);
+    pub(in crate::providers) fn oldest_granted_at(&self) -> Option<Timestamp> {
+        let granted_at =
+            |source: &TokenSource| source.lock().as_ref().map(|token| token.granted_at);
         self.0.all().iter().filter_map(|(_, source)| granted_at(source)).min()
     }
 
@@ -86,8 +87,8 @@ struct RefreshState {
 #[derive(Clone)]
 struct CachedToken {
     bearer: HeaderValue,
-    at: Timestamp,
-    ends_at: Timestamp,
+    granted_at: Timestamp,
+    expires_at: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -180,10 +181,11 @@ impl TokenSource {
     ) -> Option<HeaderValue> {
         let current = self.lock();
         let token = current.as_ref()?;
-        let is_fresh = token.ends_at.ms_since(now) > before_end_ms;
+        let is_fresh = token.expires_at.ms_since(now) > before_end_ms;
         (is_fresh && refused != Some(&token.bearer)).then(|| token.bearer.clone())
     }
 
+    /// Fetches a new token from the token endpoint.
     async fn fetch(&self, at: Reading, deadline: Instant) -> Result<CachedToken, SendResult> {
         let assertion = self
             .assertion(at.wall)
@@ -242,9 +244,10 @@ fn cached_token(response: &TokenResponse, now: Timestamp) -> Option<CachedToken>
     let mut bearer = HeaderValue::from_str(&format!("Bearer {}", response.access_token)).ok()?;
     bearer.set_sensitive(true);
     let life_seconds = response.expires_in.unwrap_or(ASSERTION_SECONDS).clamp(0, LIFE_SECONDS_MAX);
-    Some(CachedToken { bearer, at: now, ends_at: now.plus_ms(life_seconds * 1_000) })
+    Some(CachedToken { bearer, granted_at: now, expires_at: now.plus_ms(life_seconds * 1_000) })
 }
 
+/// The result of a message that was not sent, because no token is available.
 fn unsent(reason: Reason) -> SendResult {
     SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed }
 }

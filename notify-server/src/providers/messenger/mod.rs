@@ -28,7 +28,7 @@ use crate::providers::registry::WeakMap;
 use crate::providers::transport::{Pools, ProviderResponse, Sender};
 use crate::providers::{
     Address, CredentialCheck, Processing, Provider, ProviderLimit, Reason, RenderedBody,
-    RenderedMessage, Scope, SendResult, deadline, reason_from_status,
+    RenderedMessage, Scope, SendResult, attempt_deadline, reason_from_status,
 };
 use crate::reasons;
 
@@ -90,10 +90,10 @@ fn messages_uri(base_url: &BaseUrl, token: &str, app_secret: Option<&SecretStrin
 
 /// Whether an endpoint ends in a version, as in `/v26.0`.
 fn names_version(base_url: &BaseUrl) -> bool {
-    let last = base_url.prefix.rsplit('/').next().unwrap_or_default();
-    let number = last.strip_prefix('v').and_then(|number| number.split_once('.'));
+    let last_segment = base_url.prefix.rsplit('/').next().unwrap_or_default();
+    let version = last_segment.strip_prefix('v').and_then(|number| number.split_once('.'));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    number.is_some_and(|(major, minor)| is_digits(major) && is_digits(minor))
+    version.is_some_and(|(major, minor)| is_digits(major) && is_digits(minor))
 }
 
 #[async_trait::async_trait]
@@ -119,7 +119,7 @@ impl Provider for Messenger {
         if last_inbound_at.is_some_and(|at| now.ms_since(at) > WINDOW_MS) {
             return SendResult::NotPermitted { reason: OUTSIDE_WINDOW.into() };
         }
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let headers = || {
             let mut headers = rendered.headers.clone();
             headers.insert(AUTHORIZATION, self.bearer.clone());
@@ -131,7 +131,7 @@ impl Provider for Messenger {
             Err(failure) => return failure.into(),
         };
         let now = self.clock.now();
-        let usage = usage(&reply.headers);
+        let usage = read_usage(&reply.headers);
         let mut answer = classify(&reply, self.clock.wall());
         if let SendResult::Throttle { after, .. } = &mut answer {
             let requested = usage.and_then(|usage| usage.regain).max(*after);
@@ -145,7 +145,7 @@ impl Provider for Messenger {
 
     /// Reads the page with `GET /me`, which sends no message.
     async fn check(&self) -> CredentialCheck {
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let url = self.uri.to_string().replacen("/me/messages", "/me", 1);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, self.bearer.clone())]);
         match self.sender.http1().get(&url, headers, deadline).await {
@@ -182,7 +182,7 @@ const USAGE_MS: i64 = 60 * 60 * 1_000;
 const WAIT_FIRST: Duration = Duration::from_secs(60);
 /// Longest wait if Meta gives no time.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
-/// Longest wait requested by Meta that is honoured.
+/// Longest wait requested by Meta that is honoured, in minutes.
 const REGAIN_MINUTES_MAX: u64 = 24 * 60;
 
 /// The usage headers of one response.
@@ -194,6 +194,7 @@ struct Usage {
     regain: Option<Duration>,
 }
 
+/// One quota in a usage header: the used shares, in percent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Shares {
@@ -205,6 +206,7 @@ struct Shares {
 }
 
 impl Shares {
+    /// The largest of the used shares, in percent, at most 100.
     fn percent(&self) -> u32 {
         let fullest = self.call_count.max(self.total_time).max(self.total_cputime);
         #[expect(
@@ -218,19 +220,21 @@ impl Shares {
 }
 
 /// Reads `X-App-Usage` and `X-Business-Use-Case-Usage`; `None` if both are missing.
-fn usage(headers: &HeaderMap) -> Option<Usage> {
-    let app: Option<Shares> = read(headers, "x-app-usage");
-    let cases: Option<HashMap<String, Vec<Shares>>> = read(headers, "x-business-use-case-usage");
+fn read_usage(headers: &HeaderMap) -> Option<Usage> {
+    let app: Option<Shares> = read_json(headers, "x-app-usage");
+    let cases: Option<HashMap<String, Vec<Shares>>> =
+        read_json(headers, "x-business-use-case-usage");
     let all = || app.iter().chain(cases.iter().flat_map(HashMap::values).flatten());
     let percent = all().map(Shares::percent).max()?;
-    let regain = all().map(|shares| shares.estimated_time_to_regain_access).max();
-    let regain = regain.filter(|minutes| *minutes > 0);
-    let regain = regain.map(|minutes| Duration::from_secs(60 * minutes.min(REGAIN_MINUTES_MAX)));
+    let longest_minutes =
+        all().map(|shares| shares.estimated_time_to_regain_access).max().unwrap_or_default();
+    let minutes = longest_minutes.min(REGAIN_MINUTES_MAX);
+    let regain = (minutes > 0).then(|| Duration::from_secs(60 * minutes));
     Some(Usage { percent, regain })
 }
 
 /// Parses a header field as JSON; `None` if it is missing or invalid.
-fn read<T: DeserializeOwned>(headers: &HeaderMap, name: &str) -> Option<T> {
+fn read_json<T: DeserializeOwned>(headers: &HeaderMap, name: &str) -> Option<T> {
     serde_json::from_slice(headers.get(name)?.as_bytes()).ok()
 }
 
@@ -259,7 +263,7 @@ impl Quota {
         let mut state = self.state();
         state.share = Some((usage.percent, now));
         if usage.percent >= FULL_PERCENT {
-            let until = now.plus_ms(ms(usage.regain.unwrap_or(WAIT_FIRST)));
+            let until = now.plus_ms(to_ms(usage.regain.unwrap_or(WAIT_FIRST)));
             state.closed_until = state.closed_until.max(Some(until));
         }
     }
@@ -284,7 +288,7 @@ impl Quota {
             state.waits = state.waits.saturating_add(1);
             doubled.min(WAIT_MAX)
         });
-        state.closed_until = state.closed_until.max(Some(now.plus_ms(ms(wait))));
+        state.closed_until = state.closed_until.max(Some(now.plus_ms(to_ms(wait))));
         wait
     }
 
@@ -307,7 +311,7 @@ impl Quota {
     }
 }
 
-fn ms(wait: Duration) -> i64 {
+fn to_ms(wait: Duration) -> i64 {
     i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -418,6 +422,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
     answer.with_retry_after(retry_after(&reply.headers, wall))
 }
 
+/// Classifies a Graph error by the table; `None` if the table has no matching row.
 fn by_code(error: &GraphError) -> Option<SendResult> {
     let (_, _, class, word) = ROWS.iter().find(|(code, subcode, _, _)| {
         let subcode_matches = match subcode {

@@ -29,7 +29,7 @@ use crate::providers::registry::WeakMap;
 use crate::providers::transport::{Pools, ProviderResponse, Sender, TransportError};
 use crate::providers::{
     Address, CredentialCheck, Processing, Provider, ProviderLimit, Reason, RenderedBody,
-    RenderedMessage, Scope, SendResult, deadline, reason_from_status,
+    RenderedMessage, Scope, SendResult, attempt_deadline, reason_from_status,
 };
 use crate::reasons;
 
@@ -68,6 +68,7 @@ impl Telegram {
         }
     }
 
+    /// Makes one call of the Bot API for a chat.
     async fn call(
         &self,
         rendered: &RenderedMessage,
@@ -98,7 +99,7 @@ impl Provider for Telegram {
                 reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
             };
         };
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let mut call = &calls.first;
         loop {
             let reply = match self.call(rendered, call, chat, deadline).await {
@@ -106,10 +107,11 @@ impl Provider for Telegram {
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
-            let Classification { mut answer, is_formatting } = classify(&reply, self.clock.wall());
+            let Classification { mut answer, is_formatting_refused } =
+                classify(&reply, self.clock.wall());
             // Telegram refused the photo or the markup, so the message was certainly not shown. It is
             // sent again as a plain text, once.
-            if is_formatting
+            if is_formatting_refused
                 && let Some(fallback) = &calls.fallback
                 && !std::ptr::eq(call, fallback)
             {
@@ -127,7 +129,7 @@ impl Provider for Telegram {
 
     /// Calls `getMe`, which returns the bot's name and sends no message.
     async fn check(&self) -> CredentialCheck {
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let uri: Uri =
             format!("{}getMe", self.base).parse().expect("base url and token are checked");
         let headers =
@@ -156,7 +158,7 @@ impl Provider for Telegram {
 /// The period in which throttled chats are counted, in milliseconds.
 const WITHIN_MS: i64 = 1_000;
 /// How many chats must be throttled within [`WITHIN_MS`] for the whole bot to count as throttled.
-const CHATS: usize = 3;
+const THROTTLED_CHATS_MIN: usize = 3;
 /// Most chats remembered. The oldest ones are dropped first.
 const REMEMBERED_MAX: usize = 64;
 
@@ -173,7 +175,7 @@ impl ChatThrottle {
             recent.pop_front();
         }
         recent.push_back((now, chat.into()));
-        recent.len() >= CHATS
+        recent.len() >= THROTTLED_CHATS_MIN
     }
 }
 
@@ -214,7 +216,7 @@ pub(super) struct Classification {
     /// The classified result.
     pub(super) answer: SendResult,
     /// Whether only the photo or the markup was refused, so that a plain text may be accepted.
-    pub(super) is_formatting: bool,
+    pub(super) is_formatting_refused: bool,
 }
 
 #[derive(Deserialize)]
@@ -293,8 +295,7 @@ const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
 
 /// Classifies a response.
 pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classification {
-    let body: Option<Body> = serde_json::from_slice(&reply.body).ok();
-    let Some(body) = body else {
+    let Ok(body) = serde_json::from_slice::<Body>(&reply.body) else {
         return plain(
             by_http_status(reply.status).with_retry_after(retry_after(&reply.headers, wall)),
         );
@@ -311,38 +312,38 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classificat
         return classification;
     }
     let status = StatusCode::from_u16(code).unwrap_or(reply.status);
-    let requested = body.parameters.retry_after;
-    let requested = requested.map(|seconds| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)));
-    let requested = requested.or_else(|| retry_after(&reply.headers, wall));
+    let requested_wait = match body.parameters.retry_after {
+        Some(seconds) => Some(Duration::from_secs(seconds.min(WAIT_SECONDS_MAX))),
+        None => retry_after(&reply.headers, wall),
+    };
     let answer = by_status(status);
-    plain(match answer {
-        SendResult::Throttle { .. } => {
-            answer.with_retry_after(requested.map(|requested| requested + WAIT_MORE))
-        }
-        answer => answer.with_retry_after(requested),
-    })
+    let is_throttle = matches!(answer, SendResult::Throttle { .. });
+    let wait = requested_wait.map(|wait| if is_throttle { wait + WAIT_MORE } else { wait });
+    plain(answer.with_retry_after(wait))
 }
 
-/// A classification that is not about photo or markup.
+/// The classification of a response that is not about the photo or the markup.
 fn plain(answer: SendResult) -> Classification {
-    Classification { answer, is_formatting: false }
+    Classification { answer, is_formatting_refused: false }
 }
 
+/// Classifies an error by its description; `None` if no row of the table matches.
 fn by_description(code: u16, description: &str) -> Option<Classification> {
     let description = description.to_ascii_lowercase();
     let (_, _, class, word) =
         ROWS.iter().find(|(status, part, _, _)| *status == code && description.contains(part))?;
     let reason = Reason::Borrowed(word);
-    let dead =
+    let unregistered =
         |ambiguous| SendResult::Unregistered { reason: reason.clone(), ambiguous, since: None };
     let answer = match class {
-        ErrorClass::Unregistered => dead(false),
-        ErrorClass::UnregisteredOrOtherBot => dead(true),
+        ErrorClass::Unregistered => unregistered(false),
+        ErrorClass::UnregisteredOrOtherBot => unregistered(true),
         ErrorClass::InvalidMessage | ErrorClass::InvalidFormatting => {
             SendResult::InvalidMessage { reason }
         }
     };
-    Some(Classification { answer, is_formatting: matches!(class, ErrorClass::InvalidFormatting) })
+    let is_formatting_refused = matches!(class, ErrorClass::InvalidFormatting);
+    Some(Classification { answer, is_formatting_refused })
 }
 
 /// Classifies a response of Telegram by its status.

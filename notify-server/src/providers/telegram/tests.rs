@@ -99,7 +99,7 @@ fn every_row_of_telegram_s_table_is_classified() {
     ];
     for (status, description, parameters, expected) in rows {
         let body = error(status, description, parameters);
-        let classification = Classification { answer: expected, is_formatting: false };
+        let classification = Classification { answer: expected, is_formatting_refused: false };
         assert_eq!(classify(&reply(status, &body), NOW), classification, "{status} {description}");
     }
 }
@@ -119,7 +119,7 @@ fn photo_or_markup_errors_fall_back_to_plain_text() {
         ("Bad Request: PHOTO_INVALID_DIMENSIONS", "photo_has_wrong_dimensions"),
     ];
     for (description, reason) in rows {
-        let classification = Classification { answer: bad(reason), is_formatting: true };
+        let classification = Classification { answer: bad(reason), is_formatting_refused: true };
         let body = error(400, description, None);
         assert_eq!(classify(&reply(400, &body), NOW), classification, "{description}");
     }

@@ -50,7 +50,7 @@ impl StreamStats {
 
     /// Whether the connection has had so many responses that its end is not a failure, even if it ends
     /// soon. A server may replace a connection after a number of requests.
-    pub(super) fn is_established(&self) -> bool {
+    pub(super) fn has_many_responses(&self) -> bool {
         self.answers.load(Ordering::Relaxed) >= MIN_RESPONSES_FOR_HEALTHY
     }
 
@@ -176,7 +176,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
 struct KeepAlive {
     timer: Pin<Box<Sleep>>,
     /// Whether a ping was sent whose pong has not arrived.
-    is_waiting: bool,
+    awaits_pong: bool,
     last_pong_at: Instant,
 }
 
@@ -192,33 +192,34 @@ impl KeepAlive {
     fn new() -> Self {
         Self {
             timer: Box::pin(sleep(PING_INTERVAL)),
-            is_waiting: false,
+            awaits_pong: false,
             last_pong_at: Instant::now(),
         }
     }
 
+    /// Returns the next event. Without one, the task is woken for the pong or the next ping.
     fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         ping_pong: &mut PingPong,
         stats: &StreamStats,
     ) -> Poll<Liveness> {
-        if self.is_waiting && ping_pong.poll_pong(cx).is_ready() {
-            self.is_waiting = false;
+        if self.awaits_pong && ping_pong.poll_pong(cx).is_ready() {
+            self.awaits_pong = false;
             self.last_pong_at = Instant::now();
             let next = self.last_pong_at + PING_INTERVAL;
             self.timer.as_mut().reset(next);
         }
         while self.timer.as_mut().poll(cx).is_ready() {
-            if self.is_waiting {
+            if self.awaits_pong {
                 return Poll::Ready(Liveness::Dead);
             }
             let now = Instant::now();
             self.timer.as_mut().reset(now + PING_INTERVAL);
-            let is_due = stats.in_flight() > 0
+            let is_ping_due = stats.in_flight() > 0
                 || now.duration_since(self.last_pong_at) >= PING_INTERVAL_IDLE;
-            if is_due && ping_pong.send_ping(Ping::opaque()).is_ok() {
-                self.is_waiting = true;
+            if is_ping_due && ping_pong.send_ping(Ping::opaque()).is_ok() {
+                self.awaits_pong = true;
                 return Poll::Ready(Liveness::PingSent);
             }
         }

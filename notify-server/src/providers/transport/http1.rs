@@ -60,7 +60,7 @@ impl Http1 {
         Self { client, has_extra_trust }
     }
 
-    /// Posts a body.
+    /// Posts a body and returns the response.
     pub(crate) async fn post(
         &self,
         url: &str,
@@ -71,7 +71,7 @@ impl Http1 {
         self.exchange(self.client.post(url).headers(headers).body(body), deadline).await
     }
 
-    /// Reads.
+    /// Makes a GET request.
     pub(crate) async fn get(
         &self,
         url: &str,
@@ -101,6 +101,7 @@ impl Http1 {
         Ok((response.status(), std::mem::take(response.headers_mut())))
     }
 
+    /// Sends a request and reads the response.
     async fn exchange(
         &self,
         request: reqwest::RequestBuilder,
@@ -135,9 +136,10 @@ impl Http1 {
         result.map_err(|error| self.failure(&error))
     }
 
+    /// The failure of a request, and whether the request may have been processed.
     fn failure(&self, error: &reqwest::Error) -> TransportError {
-        if let Some(unreachable) = unreachable(error) {
-            TransportError::from(unreachable)
+        if let Some(cause) = unreachable(error) {
+            TransportError::from(cause)
         } else if error.is_connect() || error.is_builder() {
             let cause = innermost(error);
             TransportError::unconnected("connect_failed", cause, self.has_extra_trust)

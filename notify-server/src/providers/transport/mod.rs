@@ -94,11 +94,13 @@ impl Sender {
         }
     }
 
-    /// A sender to a user-supplied endpoint. `guard` decides which addresses may be connected to.
+    /// A sender to a user-supplied endpoint. `guard` decides which addresses may be connected to, and
+    /// `http1` is a client with the same guard and trusted roots.
     pub(crate) fn guarded(
         pools: &Pools,
         base_url: &BaseUrl,
-        (trust, http1): (Trust, Http1),
+        trust: Trust,
+        http1: Http1,
         guard: &Outbound,
     ) -> Self {
         let pool = pools.get_guarded(base_url, trust, guard);

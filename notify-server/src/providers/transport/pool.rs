@@ -54,7 +54,7 @@ impl Pools {
 
     /// The number of busy and of idle connections of a provider.
     pub(crate) fn connections(&self, provider: &str) -> [u64; 2] {
-        let mut counts = [0, 0];
+        let (mut busy, mut idle) = (0, 0);
         for (key, pool) in self.pools.all() {
             // Only Web Push has pools to user-supplied addresses.
             let pool_provider = key
@@ -63,11 +63,15 @@ impl Pools {
                 .map_or("webpush", |credential| credential.split(' ').next().unwrap_or_default());
             if pool_provider == provider {
                 for connection in &pool.state().connections {
-                    counts[usize::from(connection.stats.in_flight() == 0)] += 1;
+                    if connection.stats.in_flight() > 0 {
+                        busy += 1;
+                    } else {
+                        idle += 1;
+                    }
                 }
             }
         }
-        counts
+        [busy, idle]
     }
 
     /// The pool for a base URL. A pool with the same key that is in use is shared.
@@ -190,6 +194,7 @@ impl Pool {
         }
     }
 
+    /// Sends a request over a stream and reads the response.
     async fn exchange(
         &self,
         permit: &StreamPermit<'_>,
@@ -211,15 +216,17 @@ impl Pool {
             // here, because waiting for the response reports it again with its cause.
             let _ = stream.send_data(body, true);
         }
-        let response = timeout_at(deadline, response).await;
-        let response =
-            response.map_err(|_| TransportError::unknown(reasons::TIMEOUT))?.map_err(|error| {
+        let response = match timeout_at(deadline, response).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
                 let failure = TransportError::of_stream(&error);
                 if error.is_go_away() {
                     self.retire(connection.id);
                 }
-                failure
-            })?;
+                return Err(failure);
+            }
+            Err(_) => return Err(TransportError::unknown(reasons::TIMEOUT)),
+        };
         connection.stats.record_response();
         let (head, body) = response.into_parts();
         let body = read_body(body, deadline).await;
@@ -293,9 +300,10 @@ impl Pool {
             state.connections.iter().map(|connection| connection.stats.limit()).sum();
         let in_flight: usize =
             state.connections.iter().map(|connection| connection.stats.in_flight()).sum();
-        let may_grow = in_flight >= limits && state.wants_connection();
-        let growth = if may_grow { last.stats.limit().min(STREAMS_ASSUMED) } else { 0 };
-        Some(limits + growth)
+        let may_open_another = in_flight >= limits && state.wants_connection();
+        let further_streams =
+            if may_open_another { last.stats.limit().min(STREAMS_ASSUMED) } else { 0 };
+        Some(limits + further_streams)
     }
 
     /// Number of open connections.
@@ -394,7 +402,7 @@ where
     };
     driver.run(limit_changed).await;
     let Some(pool) = pool.upgrade() else { return };
-    if opened_at.elapsed() < RECONNECT_INTERVAL && !stats.is_established() {
+    if opened_at.elapsed() < RECONNECT_INTERVAL && !stats.has_many_responses() {
         backoff.record_failure(Instant::now());
     }
     pool.retire(id);
@@ -414,10 +422,10 @@ impl ReconnectBackoff {
         let mut next = self.next.lock().expect("nothing panics under this lock");
         match *next {
             None => now,
-            Some(at) => {
-                let at = at.max(now);
-                *next = Some(at + RECONNECT_INTERVAL);
-                at
+            Some(earliest) => {
+                let reserved = earliest.max(now);
+                *next = Some(reserved + RECONNECT_INTERVAL);
+                reserved
             }
         }
     }

@@ -69,6 +69,7 @@ impl Body {
         is_full
     }
 
+    /// The chunks so far as one body.
     pub(super) fn finish(self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }
@@ -176,6 +177,7 @@ impl From<TransportError> for SendResult {
     }
 }
 
+/// The name of an HTTP/2 error code.
 fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
 }
@@ -189,11 +191,14 @@ fn certificate_remedy(
     let rustls::Error::InvalidCertificate(problem) = tls_error(cause)? else { return None };
     let is_untrusted =
         matches!(problem, CertificateError::BadSignature | CertificateError::UnknownIssuer);
-    match (is_untrusted, has_extra_trust) {
-        (false, _) => None,
-        (true, true) => Some("ca_certificate is another one: was the sandbox restarted?"),
-        (true, false) => Some("ca_certificate is not set, and the system does not trust it"),
+    if !is_untrusted {
+        return None;
     }
+    Some(if has_extra_trust {
+        "ca_certificate is another one: was the sandbox restarted?"
+    } else {
+        "ca_certificate is not set, and the system does not trust it"
+    })
 }
 
 /// The TLS error that `cause` is or contains. An I/O error does not return the error inside it as `source`,

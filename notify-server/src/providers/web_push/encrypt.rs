@@ -49,14 +49,15 @@ pub(super) fn encrypt(text: &[u8], receiver: &Receiver) -> Result<Bytes, Unspeci
     encrypt_with(text, receiver, &PrivateKey::generate(&ECDH_P256)?, salt)
 }
 
+/// Encrypts a message with the given key pair and salt. Each message needs new ones.
 fn encrypt_with(
     text: &[u8],
     receiver: &Receiver,
     sender: &PrivateKey,
     salt: [u8; SALT_BYTES],
 ) -> Result<Bytes, Unspecified> {
-    let sender_public = sender.compute_public_key()?;
-    let sender_public = sender_public.as_ref();
+    let sender_key = sender.compute_public_key()?;
+    let sender_public = sender_key.as_ref();
     let public = UnparsedPublicKey::new(&ECDH_P256, &receiver.public);
     let key_material = agree(sender, public, Unspecified, |shared| {
         let browser_key = Salt::new(HKDF_SHA256, &receiver.auth).extract(shared);
@@ -66,18 +67,18 @@ fn encrypt_with(
         Ok(key_material)
     })?;
     let message_key = Salt::new(HKDF_SHA256, &salt).extract(&key_material);
-    let mut key = [0; 16];
-    let info = [b"Content-Encoding: aes128gcm\0".as_slice()];
-    message_key.expand(&info, Length(key.len()))?.fill(&mut key)?;
-    let mut nonce = [0; NONCE_LEN];
-    let info = [b"Content-Encoding: nonce\0".as_slice()];
-    message_key.expand(&info, Length(nonce.len()))?.fill(&mut nonce)?;
+    let mut key_bytes = [0; 16];
+    let key_info = [b"Content-Encoding: aes128gcm\0".as_slice()];
+    message_key.expand(&key_info, Length(key_bytes.len()))?.fill(&mut key_bytes)?;
+    let mut nonce_bytes = [0; NONCE_LEN];
+    let nonce_info = [b"Content-Encoding: nonce\0".as_slice()];
+    message_key.expand(&nonce_info, Length(nonce_bytes.len()))?.fill(&mut nonce_bytes)?;
 
     let mut record = Vec::with_capacity(text.len() + 1 + AES_128_GCM.tag_len());
     record.extend_from_slice(text);
     record.push(LAST_RECORD);
-    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key)?);
-    let nonce = Nonce::assume_unique_for_key(nonce);
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key_bytes)?);
+    let nonce = Nonce::assume_unique_for_key(nonce_bytes);
     key.seal_in_place_append_tag(nonce, Aad::empty(), &mut record)?;
 
     let mut body = Vec::with_capacity(text.len() + OVERHEAD_BYTES);

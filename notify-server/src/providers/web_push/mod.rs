@@ -30,7 +30,7 @@ use crate::providers::transport::{
 };
 use crate::providers::{
     Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    deadline, reason_from_status,
+    attempt_deadline, reason_from_status,
 };
 use crate::push_service::service_of;
 use crate::reasons;
@@ -55,6 +55,11 @@ impl WebPush {
         Self { clock, config: config.clone(), signer: Signer::of(config), services, tokens }
     }
 
+    /// The token for a request to the push service with that origin. `refused` is a token that this push
+    /// service has refused.
+    ///
+    /// # Errors
+    /// The result with which the attempt ends, if the key cannot sign.
     fn token(
         &self,
         origin: &str,
@@ -86,7 +91,7 @@ impl Provider for WebPush {
             Ok(to) => to,
             Err(reason) => return invalid_message(reason),
         };
-        let deadline = deadline();
+        let deadline = attempt_deadline();
         let encrypted = Receiver::of(subscription).map(|receiver| encrypt(text, &receiver));
         let Some(Ok(body)) = encrypted else {
             return invalid_message("subscription_keys_invalid");
@@ -207,18 +212,21 @@ impl Services {
         Ok(Destination { uri, origin })
     }
 
-    /// The push services that were used recently.
-    fn known_services(&self) -> MutexGuard<'_, Vec<KnownService>> {
+    /// Locks the list of push services, after it has dropped those that were unused for [`SERVICE_IDLE`].
+    fn lock_services(&self) -> MutexGuard<'_, Vec<KnownService>> {
         let mut services = self.known_services.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         services.retain(|service| now.duration_since(service.used_at) < SERVICE_IDLE);
         services
     }
 
-    /// The push service of a destination. Drops the least recently used one if there are too many.
+    /// The sender to the push service of a destination, which is added if it is new. In exchange, the least
+    /// recently used push service is dropped if there are too many.
     fn get(&self, to: &Destination, trust: &Trust) -> Arc<Sender> {
-        let mut services = self.known_services();
-        if let Some(service) = services.iter_mut().find(|service| service.is(&to.origin, trust)) {
+        let mut services = self.lock_services();
+        if let Some(service) =
+            services.iter_mut().find(|service| service.matches(&to.origin, trust))
+        {
             service.used_at = Instant::now();
             return Arc::clone(&service.sender);
         }
@@ -229,13 +237,17 @@ impl Services {
             }
         }
         let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
-        let http1 = services.iter().find(|service| service.trust == *trust).map_or_else(
-            || Http1::guarded(self.pools.tls(), trust, &self.guard),
-            |service| service.http1.clone(),
-        );
-        let trust_and_http1 = (trust.clone(), http1.clone());
-        let sender = Sender::guarded(&self.pools, &base_url, trust_and_http1, &self.guard);
-        let sender = Arc::new(sender);
+        let http1 = match services.iter().find(|service| service.trust == *trust) {
+            Some(service) => service.http1.clone(),
+            None => Http1::guarded(self.pools.tls(), trust, &self.guard),
+        };
+        let sender = Arc::new(Sender::guarded(
+            &self.pools,
+            &base_url,
+            trust.clone(),
+            http1.clone(),
+            &self.guard,
+        ));
         services.push(KnownService {
             trust: trust.clone(),
             origin: to.origin.clone(),
@@ -249,14 +261,14 @@ impl Services {
     /// How many attempts can run at the same time to the push service of an endpoint.
     fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
-        let services = self.known_services();
-        let service = services.iter().find(|service| service.is(&origin, trust));
+        let services = self.lock_services();
+        let service = services.iter().find(|service| service.matches(&origin, trust));
         service.map_or(STREAMS_ASSUMED, |service| service.sender.max_concurrency())
     }
 
     /// How many attempts can run at the same time to all known push services and to one further service.
     fn max_concurrency(&self, trust: &Trust) -> usize {
-        let services = self.known_services();
+        let services = self.lock_services();
         let matching = services.iter().filter(|service| service.trust == *trust);
         matching.map(|service| service.sender.max_concurrency()).sum::<usize>() + STREAMS_ASSUMED
     }
@@ -264,12 +276,12 @@ impl Services {
     /// How many push services are kept.
     #[cfg(test)]
     fn kept(&self) -> usize {
-        self.known_services().len()
+        self.lock_services().len()
     }
 }
 
 impl KnownService {
-    fn is(&self, origin: &str, trust: &Trust) -> bool {
+    fn matches(&self, origin: &str, trust: &Trust) -> bool {
         *self.origin == *origin && self.trust == *trust
     }
 }
@@ -316,7 +328,7 @@ struct Refusal {
 
 /// Classifies a response.
 pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
-    let reason = || reason(reply);
+    let reason = || reason_of(reply);
     let answer = match reply.status.as_u16() {
         200 | 201 | 202 | 204 => SendResult::Delivered { message_id: message_id(reply) },
         400 | 413 => SendResult::InvalidMessage { reason: reason() },
@@ -337,12 +349,13 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
 pub(super) fn refuses_token(reply: &ProviderResponse) -> bool {
     match reply.status {
         StatusCode::UNAUTHORIZED => true,
-        StatusCode::FORBIDDEN => known_code(reply).is_some_and(|word| word == BAD_JWT_TOKEN),
+        StatusCode::FORBIDDEN => known_code(reply).is_some_and(|code| code == BAD_JWT_TOKEN),
         _ => false,
     }
 }
 
-fn reason(reply: &ProviderResponse) -> Reason {
+/// The reason for a response: the status, and the push service's code if it is known.
+fn reason_of(reply: &ProviderResponse) -> Reason {
     reason_from_status(reply.status, &known_code(reply).unwrap_or_default())
 }
 

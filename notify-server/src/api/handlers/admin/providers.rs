@@ -74,7 +74,7 @@ async fn previous_config(
 ) -> Result<Option<serde_json::Value>, ApiError> {
     let mut rows = api.store.providers(app).await?.into_iter();
     let row = rows.find(|row| row.provider == provider);
-    Ok(row.and_then(|row| provider_config::stored(&api.master_key, app, &row).ok()))
+    Ok(row.and_then(|row| provider_config::decrypt_stored(&api.master_key, app, &row).ok()))
 }
 
 /// `GET /admin/v1/apps/{id}/providers/{provider}`.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::NOW;
 use crate::providers::ProviderLimit;
-use crate::providers::messenger::{PER_SECOND, Quota, Usage, usage};
+use crate::providers::messenger::{PER_SECOND, Quota, Usage, read_usage};
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
@@ -64,7 +64,7 @@ fn fullest_quota_of_both_headers_applies() {
                 headers.insert(name, HeaderValue::from_str(value).unwrap());
             }
         }
-        assert_eq!(usage(&headers), expected, "{app:?} {cases:?}");
+        assert_eq!(read_usage(&headers), expected, "{app:?} {cases:?}");
     }
 }
 
