@@ -1,9 +1,9 @@
 //! Divides the file descriptors of the process: client connections must leave enough descriptors
 //! for deliveries, the database and files.
 
-/// Descriptors that client connections leave free, if the limit is large enough.
-const RESERVE: usize = 1_024;
-/// If the limit is small, the reserve is the limit divided by this number.
+/// Most descriptors that are reserved for other uses than client connections.
+const RESERVE_MAX: usize = 1_024;
+/// The limit of open files divided by this number is reserved, within `RESERVE_MIN` and `RESERVE_MAX`.
 const RESERVE_DIVISOR: usize = 4;
 /// Fewest reserved descriptors.
 const RESERVE_MIN: usize = 64;
@@ -49,7 +49,7 @@ pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
     let Some(limit) = limit else {
         return Share { connections_max: wanted, too_low_limit: None };
     };
-    let reserve = (limit / RESERVE_DIVISOR).clamp(RESERVE_MIN, RESERVE);
+    let reserve = (limit / RESERVE_DIVISOR).clamp(RESERVE_MIN, RESERVE_MAX);
     let left = limit.saturating_sub(reserve).max(1);
     let too_low_limit = (left < wanted).then_some(limit);
     Share { connections_max: wanted.min(left), too_low_limit }
@@ -57,7 +57,7 @@ pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
 
 /// The limit of open files that allows this number of connections.
 pub(crate) fn needed_limit(connections: usize) -> usize {
-    connections.saturating_add(RESERVE)
+    connections.saturating_add(RESERVE_MAX)
 }
 
 #[cfg(test)]

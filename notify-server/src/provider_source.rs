@@ -77,14 +77,14 @@ impl ProviderSource for StoredProviders {
                         app = %app_id,
                         provider = provider.as_str(),
                         "the credentials of a provider were forgotten with a lost master key: \
-                         its messages wait until it is configured anew"
+                         its messages wait until it is configured again"
                     );
                 } else {
                     tracing::warn!(
                         app = %app_id,
                         provider = provider.as_str(),
                         cause = error_chain(&error),
-                        "a provider cannot be used: configure it anew"
+                        "a provider cannot be used: configure it again"
                     );
                 }
                 Configured {
@@ -114,7 +114,7 @@ impl Provider for UndecryptableProvider {
 
     async fn check(&self) -> CredentialCheck {
         CredentialCheck::failed(
-            "the credentials cannot be opened with the master key: configure it anew",
+            "the credentials cannot be opened with the master key: configure it again",
         )
     }
 

@@ -136,6 +136,7 @@ async fn delete_all(
     }
 }
 
+/// Logs how much was deleted. Idempotency answers expire all the time; they are not worth a line alone.
 fn log_deleted(deleted: RetentionProgress) {
     let RetentionProgress { answers, outcomes, events, notifications, anonymous_devices, more: _ } =
         deleted;

@@ -234,7 +234,9 @@ pub fn configuration_document() -> String {
             Kind::Text | Kind::Count => format!(" {}", setting.value.replace('|', "\\|")),
         };
         let (name, help) = (setting.name, setting.help);
-        let alias = setting.alias.map_or_else(String::new, |alias| format!(". Also `--{alias}`"));
+        let alias = setting.alias.map_or_else(String::new, |alias| {
+            format!(". `--{alias}` is an older name of this setting")
+        });
         writeln!(text, "| `--{name}{value}` | {default} | {help}{alias} |")
             .expect("writing to a String cannot fail");
     }

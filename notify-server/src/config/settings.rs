@@ -125,15 +125,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text(
         "body-timeout",
         "SPAN",
-        "Longest time to wait for the body of a request. A body that takes longer \
-         must arrive at 1 KiB a second at least, measured over this time",
+        "How long the body of a request may take. A longer body is accepted as long as \
+         at least 1 KiB a second arrived in the last period of this length",
     ),
     text("idle-timeout", "SPAN", "How long a connection may be idle between requests"),
     text(
         "write-timeout",
         "SPAN",
-        "How long a client may leave an answer or a ping unread. It must read 1 KiB a \
-         second at least, measured over this time",
+        "How long a client may leave a response or a ping unread. A client that reads \
+         slowly must read at least 1 KiB a second in each period of this length",
     ),
     count(
         "max-connections",
@@ -178,20 +178,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "keep-outcomes-days",
         "DAYS",
-        "How many days after its end the outcomes of a notification for each device \
-         are kept. The counts stay; 0 means forever",
+        "How many days the outcome for each device is kept after the notification \
+         ended. The counts of the notification stay; 0 means forever",
     ),
     count(
         "keep-events-days",
         "DAYS",
-        "How many days after its end the events of a notification are kept. The \
-         counts stay; 0 means forever",
+        "How many days the events of a notification are kept after it ended. The \
+         counts of the notification stay; 0 means forever",
     ),
     count(
         "keep-anonymous-devices-days",
         "DAYS",
-        "How many days after its last visit a browser is removed if it subscribed \
-         without an API key and has accepted no message; 0 means never",
+        "How many days a browser is kept after its last visit if it subscribed without \
+         an API key and never accepted a message; 0 means forever",
     ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "Log filter, such as info or notify_server=debug"),

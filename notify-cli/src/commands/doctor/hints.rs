@@ -147,7 +147,7 @@ mod tests {
             (Telegram, &format!("{no_answer}http_502"), Temporary),
             (
                 Telegram,
-                "the credentials cannot be opened with the master key: configure it anew",
+                "the credentials cannot be opened with the master key: configure it again",
                 Credentials,
             ),
         ] {

@@ -13,8 +13,9 @@ use crate::api::request_ctx::RequestCtx;
 /// is in the path.
 pub(crate) const BROWSER_QUERY: &[Parameter] = EnrichmentQuery::PARAMETERS.split_at(1).0;
 
-/// `GET /v1/enrichments/{campaign_id}`. Notification and device are looked up every time: each is
-/// requested once or twice, so a cache would gain nothing.
+/// `GET /v1/enrichments/{campaign_id}`. Only the enrichment is cached. The existence of the notification
+/// and the device is read from the store every time: a device requests an enrichment once or twice, so a
+/// cache would rarely be hit.
 pub(crate) async fn get(
     ctx: RequestCtx,
     query: EnrichmentQuery,

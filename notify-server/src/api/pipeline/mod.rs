@@ -178,12 +178,10 @@ impl Pipeline {
         method: &Method,
         owner: Owner,
     ) -> Result<MemoryPermit, ApiError> {
-        // The methods with a body are the writes. `DELETE` counts as a read here, because its
-        // response is smaller than what is reserved for a read.
-        if has_body(method) {
-            self.response_memory.reserve_write(owner)
-        } else {
-            self.response_memory.reserve_read(owner).await
+        match *method {
+            Method::POST | Method::PUT | Method::PATCH => self.response_memory.reserve_write(owner),
+            // A `DELETE` reserves as much as a read; its response is smaller.
+            _ => self.response_memory.reserve_read(owner).await,
         }
     }
 

@@ -145,7 +145,7 @@ pub(super) struct ClientAddresses {
 struct Client {
     /// The nearest address that does not belong to a trusted proxy. If `is_hidden`, the address of
     /// the proxy itself.
-    nearest: IpAddr,
+    address: IpAddr,
     /// Whether a trusted proxy sent something that is not an address.
     is_hidden: bool,
 }
@@ -161,32 +161,33 @@ impl ClientAddresses {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                proxy = %client.nearest,
+                proxy = %client.address,
                 "a trusted proxy sends an X-Forwarded-For that is not an address: the clients behind \
                  it share the rate limits of one client"
             );
         }
-        network(client.nearest)
+        network(client.address)
     }
 }
 
-/// Reads `X-Forwarded-For` from its end, as far as trusted proxies wrote it.
+/// The client of a request. Each proxy appends the address of its peer to `X-Forwarded-For`. The header is
+/// read from its end, while the address read so far is that of a trusted proxy.
 fn client_of(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> Client {
-    let mut nearest = peer;
+    let mut address = peer;
     let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
     // The lines are read as bytes, because the part that the client wrote may not be text.
     let hops = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
     // Empty elements of a list are ignored (RFC 9110 section 5.6.1).
     for hop in hops.map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty()) {
-        if !trusted.contains(nearest.to_canonical()) {
+        if !trusted.contains(address.to_canonical()) {
             break;
         }
         // If a trusted proxy wrote something else than an address, the proxy itself counts: the
         // client may have invented everything before it.
-        let Some(address) = parse_hop(hop) else { return Client { nearest, is_hidden: true } };
-        nearest = address;
+        let Some(next) = parse_hop(hop) else { return Client { address, is_hidden: true } };
+        address = next;
     }
-    Client { nearest, is_hidden: false }
+    Client { address, is_hidden: false }
 }
 
 /// The address of one hop. Proxies write it in many forms: bare, with a port, in brackets, in
@@ -293,8 +294,8 @@ mod tests {
             ("10.0.0.1", &[b"\xff\xfe, 9.9.9.9"], "9.9.9.9"),
         ];
         for (peer, forwarded, expected) in cases {
-            let nearest = expected.parse().unwrap();
-            let expected = Client { nearest, is_hidden: false };
+            let address = expected.parse().unwrap();
+            let expected = Client { address, is_hidden: false };
             assert_eq!(client(peer, forwarded), expected, "{peer} {forwarded:?}");
         }
     }
@@ -320,8 +321,8 @@ mod tests {
             ("1.2.3.4, [2001:db8:ffff::1]:443", "1.2.3.4"),
         ];
         for (forwarded, expected) in cases {
-            let nearest = expected.parse().unwrap();
-            let expected = Client { nearest, is_hidden: false };
+            let address = expected.parse().unwrap();
+            let expected = Client { address, is_hidden: false };
             assert_eq!(client("10.0.0.1", &[forwarded.as_bytes()]), expected, "{forwarded}");
         }
     }
@@ -343,12 +344,12 @@ mod tests {
             "\"",
             "for=1.2.3.4",
         ] {
-            let proxy = Client { nearest: "192.168.1.1".parse().unwrap(), is_hidden: true };
+            let proxy = Client { address: "192.168.1.1".parse().unwrap(), is_hidden: true };
             // The client may have invented an address to the left of it.
             let forwarded = format!("9.9.9.9, {hop}, 192.168.1.1");
             assert_eq!(client("10.0.0.1", &[forwarded.as_bytes()]), proxy, "{hop}");
             // Without a trusted peer the header is ignored.
-            let direct = Client { nearest: "1.1.1.1".parse().unwrap(), is_hidden: false };
+            let direct = Client { address: "1.1.1.1".parse().unwrap(), is_hidden: false };
             assert_eq!(client("1.1.1.1", &[forwarded.as_bytes()]), direct, "{hop}");
         }
     }

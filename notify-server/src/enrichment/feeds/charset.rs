@@ -15,7 +15,8 @@ use crate::enrichment::feeds::ParseError;
 
 /// Bytes at the start that are searched for an XML declaration.
 const DECLARATION_BYTES: usize = 1_024;
-/// Number of bytes from which a charset is guessed. The cost of a guess grows with it.
+/// Number of bytes at the start of a feed that the guess of its charset reads. More bytes make a better
+/// guess and cost more time.
 const GUESS_BYTES: usize = 256 * 1_024;
 /// A text that is valid in UTF-8 and in a declared multi-byte charset is read as UTF-8 if it has at
 /// least this many characters beyond ASCII.

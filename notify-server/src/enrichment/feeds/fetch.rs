@@ -283,6 +283,7 @@ fn validator(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     (!text.is_empty() && text.len() <= VALIDATOR_BYTES_MAX).then(|| text.to_owned())
 }
 
+/// The charset parameter of `Content-Type`, in lower case and without quotes.
 fn charset(headers: &HeaderMap) -> Option<String> {
     let content_type = lowercase_value(headers, header::CONTENT_TYPE)?;
     let parameters =
@@ -291,15 +292,16 @@ fn charset(headers: &HeaderMap) -> Option<String> {
     charsets.next().map(|(_, value)| value.trim().trim_matches('"').to_owned())
 }
 
+/// The `max-age` of `Cache-Control`, in seconds.
 fn max_age(headers: &HeaderMap) -> Option<u64> {
     let control = lowercase_value(headers, header::CACHE_CONTROL)?;
     let mut ages = control.split(',').filter_map(|part| part.trim().strip_prefix("max-age="));
     ages.next()?.trim_matches('"').parse().ok()
 }
 
-/// The wait of `Retry-After`, in milliseconds. If the header is a date, the wait is its distance
-/// from the response's own `Date`, so that a wrong clock of this server does not matter. Without
-/// `Date`, a date in `Retry-After` gives no wait.
+/// How long to wait by `Retry-After`, in milliseconds. A date in `Retry-After` is compared with the
+/// `Date` of the same response, so a wrong clock of this server does not matter. Without `Date`, a date
+/// in `Retry-After` is ignored.
 fn retry_after_ms(headers: &HeaderMap) -> Option<i64> {
     let date = headers.get(header::DATE).and_then(|date| time::read(date.to_str().ok()?));
     let wait = retry_after(headers, date.unwrap_or(Timestamp(i64::MAX)))?;

@@ -82,7 +82,7 @@ impl ExplanationBuilder<'_> {
     fn add_schedule(&mut self) {
         match self.facts.notification.started_at {
             Some(at) => self.add_start(at),
-            None => self.add_due_time(),
+            None => self.add_wait_for_start(),
         }
     }
 
@@ -99,8 +99,8 @@ impl ExplanationBuilder<'_> {
         self.add_local_time();
     }
 
-    /// When a notification that has not started will be due.
-    fn add_due_time(&mut self) {
+    /// Why a notification has not started: it is not due yet, or others are ahead of it.
+    fn add_wait_for_start(&mut self) {
         let notification = &self.facts.notification;
         match notification.status {
             NotificationStatus::Canceled => {}
