@@ -161,7 +161,7 @@ impl Store {
         })
     }
 
-    /// Sets a fault that the writer will meet.
+    /// Sets a fault, with which a later write or commit fails.
     #[cfg(any(test, feature = "testing"))]
     pub fn fail(&self, fault: Fault) {
         self.writer.faults().set(fault);
@@ -170,7 +170,7 @@ impl Store {
     /// Removes the fault that was set.
     #[cfg(any(test, feature = "testing"))]
     pub fn mend(&self) {
-        self.writer.faults().lift();
+        self.writer.faults().remove();
     }
 
     /// The number of statements that reads have run so far.

@@ -206,7 +206,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     subscribed(store, app, browser("5", 'k', "e")).await;
     subscribed_by_backend(store, app, "5", "e").await;
     let cutoffs = |before| RetentionCutoffs {
-        answers_before: Timestamp(0),
+        idempotency_before: Timestamp(0),
         outcomes_before: None,
         events_before: None,
         notifications_before: None,

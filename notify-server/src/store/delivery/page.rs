@@ -382,11 +382,12 @@ pub(crate) fn outcomes_of_page(
     let mut chunks = connection
         .prepare_cached("select entries, at from outcomes where page_no = ?1 order by chunk_no")?;
     let mut rows = chunks.query([page.0])?;
-    let mut settled = Vec::new();
+    let mut outcomes_with_times = Vec::new();
     while let Some(row) = rows.next()? {
         let entries = row.get_ref(0)?.as_blob().ok_or(sql::Error::Column(0))?;
         let at = Timestamp(row.get(1)?);
-        settled.extend(outcomes::decode(from, entries)?.into_iter().map(|outcome| (outcome, at)));
+        let outcomes = outcomes::decode(from, entries)?;
+        outcomes_with_times.extend(outcomes.into_iter().map(|outcome| (outcome, at)));
     }
-    Ok(settled)
+    Ok(outcomes_with_times)
 }

@@ -166,7 +166,8 @@ impl TestDatabase {
 
     fn first_column<T: FromColumn + Send>(&self, sql: &str) -> Vec<T> {
         on_session(&self.url(), |session| {
-            let rows = session.query(session.text(sql), &[]).expect("the query is right");
+            let rows =
+                session.query(session.statement_index(sql), &[]).expect("the query is right");
             let value = |row| Row::Postgres(row).get(0).expect("it gives what is asked for");
             rows.iter().map(value).collect()
         })
@@ -181,7 +182,7 @@ impl Drop for TestDatabase {
 
 fn execute(url: &str, sql: &str) {
     on_session(url, |session| {
-        session.batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
+        session.execute_batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
     });
 }
 
