@@ -308,7 +308,7 @@ impl Store {
 
     /// Counts the open retries of an application and platform.
     pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
-        self.read(move |connection| retry::open(connection, app, platform)).await
+        self.read(move |connection| retry::count_open(connection, app, platform)).await
     }
 
     /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]
