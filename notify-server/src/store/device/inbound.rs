@@ -315,7 +315,7 @@ pub(in crate::store) fn remove_expired(
         .optional()?;
     let Some(key) = oldest else { return Ok(false) };
     match row::by_key(tx, key)? {
-        Some(row) => erase::row(tx, &row, at)?,
+        Some(row) => erase::erase_row(tx, &row, at)?,
         None => forget(tx, key)?,
     }
     Ok(true)

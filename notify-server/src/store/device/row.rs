@@ -46,7 +46,7 @@ pub(super) struct DeviceRow {
 }
 
 /// The columns of [`DEVICES`] that [`DeviceRow::read`] reads.
-pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
+pub(super) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
     max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The time of the last written registration, as an expression over [`DEVICES`].
@@ -100,7 +100,7 @@ pub(super) fn by_id(
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
-            "select {DEVICE} from {DEVICES}
+            "select {DEVICE_COLUMNS} from {DEVICES}
              where d.app_no = ?1 and d.device_id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], DeviceRow::read)
@@ -114,7 +114,7 @@ pub(super) fn by_key(
     key: DeviceKey,
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
-        .prepare_cached(&format!("select {DEVICE} from {DEVICES} where d.key = ?1"))?
+        .prepare_cached(&format!("select {DEVICE_COLUMNS} from {DEVICES} where d.key = ?1"))?
         .query_row([key.0], DeviceRow::read)
         .optional()?;
     Ok(row)

@@ -5,7 +5,7 @@ use notify_core::{
     WebhookOutcome, WebhookRecovered,
 };
 
-use crate::store::event::{COLUMNS, EventRow, render};
+use crate::store::event::{EVENT_COLUMNS, EventRow, render};
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::row::{unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
@@ -314,7 +314,7 @@ pub(super) fn claim(
     create_from_events(tx, claim, &target)?;
     let due = tx
         .prepare_cached(&format!(
-            "select no, id, attempts, started_at, {COLUMNS}
+            "select no, id, attempts, started_at, {EVENT_COLUMNS}
              from webhook_messages indexed by webhook_messages_pending
              where webhook_no = ?1 and state = 0 and claimable_at <= ?2
              order by claimable_at limit ?3"
@@ -385,7 +385,7 @@ fn create_from_events(
     let mut ids = claim.ids.iter().take(room);
     let events = tx
         .prepare_cached(&format!(
-            "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
+            "select no, {EVENT_COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
         .query_map([target.app.0, target.cursor, EVENTS_SCANNED_MAX], |row| {
             Ok((row.get(0)?, EventRow::read(row, 1)?))
