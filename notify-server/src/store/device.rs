@@ -146,11 +146,11 @@ impl Store {
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let searched = self.search_requests(app, &id).await?;
+        let search = self.search_requests(app, &id).await?;
         let key = self
             .write(Operation::DeleteDevice, move |tx| {
                 let key = erase::erase_device(tx, app, &id, at)?;
-                erase::remove_from_requests(tx, app, &id, &searched)?;
+                erase::remove_from_requests(tx, app, &id, &search)?;
                 Ok(key)
             })
             .await?;

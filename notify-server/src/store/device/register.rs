@@ -400,7 +400,7 @@ pub(in crate::store) fn subscribe_browser(
     // the application uses, or will use, for someone else.
     let mut subscription = browser.subscription;
     subscription.device_id = None;
-    let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.made)?;
+    let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.generated_id)?;
     let existing = match proved_by_secret {
         Some(id) => Some(id),
         None => device_of_browser(tx, app, &wanted)?,
