@@ -108,7 +108,7 @@ struct StoreParts {
     writer: Writer,
     readers: Readers,
     listeners: Listeners,
-    /// How often another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too long.
     busy: Arc<AtomicU64>,
     /// Dropped when the store is closed: the lock of the file, or the thread that listens for the
     /// changes of other servers.
@@ -133,8 +133,9 @@ pub struct Store {
     seen: Arc<LastSeenBuffer>,
     heuristic: Arc<UnchangedHeuristic>,
     listeners: Listeners,
-    /// How often another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too long.
     busy: Arc<AtomicU64>,
+    /// Dropped when the store is closed.
     held: Mutex<Option<CloseGuard>>,
     in_place: Option<InPlace>,
 }
@@ -179,7 +180,7 @@ impl Store {
         self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Runs reads on a read-only connection; all of them see one snapshot.
+    /// Runs the reads of `work` on a read-only connection. All of them see the same snapshot.
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,

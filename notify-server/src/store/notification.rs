@@ -228,10 +228,10 @@ impl Store {
         preview: NotificationPreview,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationPreview>, StoreError> {
-        match once {
-            None => Ok(Idempotent::Executed(preview)),
-            once => self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await,
+        if once.is_none() {
+            return Ok(Idempotent::Executed(preview));
         }
+        self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await
     }
 
     /// Cancels the deliveries of a notification that have not been sent. Refused with the path `id`
@@ -275,8 +275,8 @@ struct NotificationRow<'a> {
     audience_until: Option<i64>,
 }
 
-/// Accepts a notification. If it is due now and all ids that it names are unknown, returns their
-/// number.
+/// Accepts a notification. If the notification is due now and all ids that it names are unknown,
+/// returns the number of ids.
 fn accept(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -373,6 +373,7 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
     Ok(())
 }
 
+/// Writes a notification. Refuses an inactive campaign and an id in use.
 fn insert(
     tx: &WriteTx<'_>,
     app: AppNo,
@@ -431,6 +432,7 @@ fn insert(
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
 }
 
+/// Writes the poll of a notification. The poll keeps the current language of the application.
 fn insert_poll(
     tx: &Connection,
     app: AppNo,

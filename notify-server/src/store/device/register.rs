@@ -401,12 +401,12 @@ pub(in crate::store) fn subscribe_browser(
     let mut subscription = browser.subscription;
     subscription.device_id = None;
     let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.generated_id)?;
-    let existing = match proved_by_secret {
+    let existing_id = match proved_by_secret {
         Some(id) => Some(id),
         None => device_of_browser(tx, app, &wanted)?,
     };
-    let is_new = existing.is_none();
-    if let Some(id) = existing {
+    let is_new = existing_id.is_none();
+    if let Some(id) = existing_id {
         wanted.device_id = id;
     }
     if let Registered::Unchanged(key) = subscribe(tx, app, &wanted, at)? {
