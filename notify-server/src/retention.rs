@@ -99,8 +99,8 @@ impl Retention {
 }
 
 /// Deletes data that has expired by the trusted time. Stores the trusted time first, so that the
-/// server detects a jump of the clock also after a restart. If the operator has confirmed a jump, the
-/// store has recorded the confirmation, and this process trusts its clock again.
+/// server detects a jump of the clock also after a restart. If the operator has confirmed a jump,
+/// the store has recorded the confirmation, and this process trusts its clock again.
 async fn run_once(
     store: &SharedStore,
     trusted_clock: &TrustedClock,
@@ -115,8 +115,8 @@ async fn run_once(
     delete_all(store, policy.cutoffs(trusted_clock.now()), stopping).await
 }
 
-/// Repeats [`crate::store::Store::delete_expired`] until no expired data is left or the server stops.
-/// Returns the sums of what it deleted.
+/// Repeats [`crate::store::Store::delete_expired`] until no expired data is left or the server
+/// stops. Returns the sums of what it deleted.
 async fn delete_all(
     store: &SharedStore,
     cutoffs: RetentionCutoffs,

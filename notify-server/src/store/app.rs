@@ -74,8 +74,8 @@ impl Store {
     }
 
     /// Adds new keys if the keys of [`Store::bootstrap`] were not recorded as shown, because the
-    /// process ended too early. Returns whether it added keys. The earlier keys stay valid, since an
-    /// operator may have read them.
+    /// process ended too early. Returns whether it added keys. The earlier keys stay valid, since
+    /// an operator may have read them.
     pub async fn add_keys_if_unshown(
         &self,
         api_key: NewKey,

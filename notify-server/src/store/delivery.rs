@@ -59,8 +59,9 @@ pub struct ReclaimRequest {
     pub now: Timestamp,
     /// End of the new leases.
     pub lease_until: Timestamp,
-    /// Whether other servers may use the database. If true, live servers keep their pages. If false,
-    /// the lock of the file proves that there is no other server, and all pages are reclaimed.
+    /// Whether other servers may use the database. If true, live servers keep their pages. If
+    /// false, the lock of the file proves that there is no other server, and all pages are
+    /// reclaimed.
     pub clustered: bool,
 }
 
@@ -113,9 +114,9 @@ pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 pub struct StartInAccept {
     /// What to start.
     pub due: StartDue,
-    /// Called after the commit and before the next write, with the result of the start. The result is
-    /// `None` if the commit failed or its result is unknown. If the start itself failed, the function
-    /// is dropped and not called.
+    /// Called after the commit and before the next write, with the result of the start. The result
+    /// is `None` if the commit failed or its result is unknown. If the start itself failed, the
+    /// function is dropped and not called.
     pub done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 

@@ -137,8 +137,8 @@ pub struct Trimmed {
 
 // Writing, reading and trimming the event log.
 
-/// The period in which all types of events are written is only extended if it grows by at least this
-/// time, in milliseconds. Frequent reads of the stream therefore cause one write an hour.
+/// The period in which all types of events are written is only extended if it grows by at least
+/// this time, in milliseconds. Frequent reads of the stream therefore cause one write an hour.
 const WANTED_SLACK_MS: i64 = 3_600_000;
 
 impl Store {
@@ -194,7 +194,8 @@ impl Store {
 pub(super) struct EventRefs<'a> {
     pub(super) notification: Option<NotificationNo>,
     pub(super) device: Option<DeviceKey>,
-    /// A text whose meaning depends on the type of the event, such as a reason or the id of an answer.
+    /// A text whose meaning depends on the type of the event, such as a reason or the id of an
+    /// answer.
     pub(super) detail: Option<&'a str>,
 }
 

@@ -100,9 +100,9 @@ fn store_response(
     Ok(())
 }
 
-/// Deletes at most `limit` records that were stored at `until` or earlier, and returns their number.
-/// Each record is deleted with its own statement: one statement with `in` over the three key columns would scan
-/// every record of the application.
+/// Deletes at most `limit` records that were stored at `until` or earlier, and returns their
+/// number. Each record is deleted with its own statement: one statement with `in` over the three
+/// key columns would scan every record of the application.
 pub(super) fn delete_expired(
     tx: &Connection,
     until: Timestamp,

@@ -104,8 +104,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // Most events change nothing. A read finds that out and saves the commit. The read checks
-        // each event alone against the current state. This is enough: if no event changes the state,
-        // each event still meets the same state when all are applied in order.
+        // each event alone against the current state. This is enough: if no event changes the
+        // state, each event still meets the same state when all are applied in order.
         let (events, has_changes) = self
             .read(move |connection| {
                 require_app(connection, app)?;

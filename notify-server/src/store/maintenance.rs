@@ -51,9 +51,9 @@ impl Queue {
     }
 }
 
-/// For each kind of data, the time before which it is deleted; `None` keeps it forever. The age of a
-/// notification counts from the end of its sending. The age of a report, a notification that another
-/// system sent, counts from its arrival. Unfinished notifications are never deleted.
+/// For each kind of data, the time before which it is deleted; `None` keeps it forever. The age of
+/// a notification counts from the end of its sending. The age of a report, a notification that
+/// another system sent, counts from its arrival. Unfinished notifications are never deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionCutoffs {
     /// Deletes idempotency records that were stored before this time.
@@ -139,8 +139,8 @@ impl Store {
         self.write(Operation::DeleteExpired, move |tx| delete_step(tx, &cutoffs)).await
     }
 
-    /// Reads the clock mark. Returns `None` if no mark is stored. An operator who confirms the clock
-    /// removes the mark.
+    /// Reads the clock mark. Returns `None` if no mark is stored. An operator who confirms the
+    /// clock removes the mark.
     pub async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
         self.read(read_clock_mark).await
     }
@@ -373,7 +373,8 @@ fn clear_kept_flag(tx: &Connection, no: i64, bit: i64) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Deletes at most [`RETENTION_ROWS_MAX`] engagement events of a notification. Returns their number.
+/// Deletes at most [`RETENTION_ROWS_MAX`] engagement events of a notification. Returns their
+/// number.
 fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
     let rows = tx
         .prepare_cached(

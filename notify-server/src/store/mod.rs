@@ -108,7 +108,8 @@ struct StoreParts {
     writer: Writer,
     readers: Readers,
     listeners: Listeners,
-    /// The number of operations that failed because another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too
+    /// long.
     busy: Arc<AtomicU64>,
     /// Dropped when the store is closed: the lock of the file, or the thread that listens for the
     /// changes of other servers.
@@ -133,7 +134,8 @@ pub struct Store {
     seen: Arc<LastSeenBuffer>,
     heuristic: Arc<UnchangedHeuristic>,
     listeners: Listeners,
-    /// The number of operations that failed because another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too
+    /// long.
     busy: Arc<AtomicU64>,
     /// Dropped when the store is closed.
     held: Mutex<Option<CloseGuard>>,

@@ -258,8 +258,8 @@ fn read(
     Ok(poll)
 }
 
-/// Counts a vote that the application reports. The device votes once. A vote without a device always
-/// counts.
+/// Counts a vote that the application reports. The device votes once. A vote without a device
+/// always counts.
 fn count_vote(
     tx: &mut WriteTx<'_>,
     app: AppNo,

@@ -41,8 +41,8 @@ pub struct Dispatch {
     pub until: DeviceKey,
     /// Whether the scan has ended: pages have claimed every key up to `until`.
     pub scan_done: bool,
-    /// Whether a request canceled the dispatch. The remaining devices are counted as canceled and not
-    /// sent to.
+    /// Whether a request canceled the dispatch. The remaining devices are counted as canceled and
+    /// not sent to.
     pub canceled: bool,
     /// When the dispatch was due.
     pub due_at: Timestamp,

@@ -54,8 +54,8 @@ pub struct RetryClaim {
     /// Retries that this process is still working on. They are not claimed, even if their lease has
     /// ended.
     pub exclude: Vec<RetryNo>,
-    /// Set if it is unknown whether an earlier claim of this process was committed. The retries that
-    /// it may have claimed, which are not in `exclude`, are then claimed again at once.
+    /// Set if it is unknown whether an earlier claim of this process was committed. The retries
+    /// that it may have claimed, which are not in `exclude`, are then claimed again at once.
     pub reclaim_own: bool,
 }
 

@@ -24,7 +24,8 @@ pub(super) struct DueNotification {
     pub(super) no: NotificationNo,
     pub(super) app: AppNo,
     pub(super) platforms: i64,
-    /// The body of the request in JSON, if it names devices; `None` if the target is whole platforms.
+    /// The body of the request in JSON, if it names devices; `None` if the target is whole
+    /// platforms.
     pub(super) naming_request: Option<String>,
     /// The last device sequence of the audience.
     pub(super) audience: i64,

@@ -134,8 +134,8 @@ impl InboundState {
     }
 
     /// The change after the person was active at `at`. A device that was disabled before `at` is
-    /// enabled again. To save writes, a newer time of activity alone is only stored if it is at least
-    /// [`INBOUND_WRITTEN_EVERY_MS`] newer than the stored time.
+    /// enabled again. To save writes, a newer time of activity alone is only stored if it is at
+    /// least [`INBOUND_WRITTEN_EVERY_MS`] newer than the stored time.
     fn after_activity(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let is_enabled_again = self.dead_at.is_some_and(|dead_at| dead_at <= at);
@@ -150,8 +150,8 @@ impl InboundState {
         Plan::Change { before: self, after: Self { dead_at, last_inbound_at, ..self } }
     }
 
-    /// The change after the person blocked the application at `at`. Nothing changes if the device is
-    /// already disabled, or if the person was active after `at`.
+    /// The change after the person blocked the application at `at`. Nothing changes if the device
+    /// is already disabled, or if the person was active after `at`.
     fn after_block(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let was_active_later = self.last_inbound_at.is_some_and(|last| last > at);

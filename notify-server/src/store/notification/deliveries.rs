@@ -120,8 +120,8 @@ struct Walk<'c> {
 }
 
 impl Walk<'_> {
-    /// Continues until enough rows are found, or [`PAGES_SEEN_MAX`] or [`PAGES_READ_MAX`] is reached.
-    /// Returns whether the end of the list was reached.
+    /// Continues until enough rows are found, or [`PAGES_SEEN_MAX`] or [`PAGES_READ_MAX`] is
+    /// reached. Returns whether the end of the list was reached.
     fn walk(&mut self, notification: NotificationNo) -> Result<bool, StoreError> {
         let dispatches = self
             .connection

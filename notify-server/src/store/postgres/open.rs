@@ -34,8 +34,8 @@ pub const READERS_DEFAULT: usize = 4;
 /// Options of [`super::open()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Whether this process is a server, which listens for the changes of other servers. False for a
-    /// subcommand.
+    /// Whether this process is a server, which listens for the changes of other servers. False for
+    /// a subcommand.
     pub serves: bool,
     /// The number of connections that read.
     pub readers: usize,
@@ -159,9 +159,9 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     Ok(())
 }
 
-/// Waits until no server of an older version is alive, at most `wait`. Returns the number of servers
-/// that are still alive. Every live server has the old version of the tables, since a server refuses
-/// to run on tables of another version.
+/// Waits until no server of an older version is alive, at most `wait`. Returns the number of
+/// servers that are still alive. Every live server has the old version of the tables, since a
+/// server refuses to run on tables of another version.
 fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
     // The first versions had no table of servers. They had only one server.
     if session.read_number("select 1 where to_regclass('servers') is not null")?.is_none() {

@@ -31,8 +31,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// The longest pause within a transaction, since other servers wait for its locks.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for a reply, and for all attempts to connect. It is longer than the limits that
-/// PostgreSQL applies, because the connection stays usable after those but not after this one. It is
-/// short, since only this limit detects a connection that was lost silently.
+/// PostgreSQL applies, because the connection stays usable after those but not after this one. It
+/// is short, since only this limit detects a connection that was lost silently.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
@@ -195,7 +195,8 @@ impl Session {
         })
     }
 
-    /// Returns the prepared statement for these parameters. Prepares the statement at its first use.
+    /// Returns the prepared statement for these parameters. Prepares the statement at its first
+    /// use.
     pub(super) fn prepared(
         &self,
         index: usize,

@@ -1,5 +1,5 @@
-//! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`] names.
-//! Each test gets its own database. Tests fail if PostgreSQL is missing.
+//! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`]
+//! names. Each test gets its own database. Tests fail if PostgreSQL is missing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -22,8 +22,8 @@ const READY: &str = "database system is ready to accept connections";
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 /// How often starting a server is tried again because another process took its port.
 const STARTS_MAX: u32 = 3;
-/// Runs a server in a folder until the standard input of the script ends, which happens at the latest
-/// when this process ends. Then deletes the folder.
+/// Runs a server in a folder until the standard input of the script ends, which happens at the
+/// latest when this process ends. Then deletes the folder.
 const SCRIPT: &str = r#"
 trap 'rm -rf "$1"' EXIT
 "$2/initdb" -D "$1/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$1/log" 2>&1 ||
@@ -238,8 +238,8 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Makes a command run in its own process group, which a terminal's interrupt does not reach, and not
-/// as root, which PostgreSQL refuses. Its user gets ownership of `owned`.
+/// Makes a command run in its own process group, which a terminal's interrupt does not reach, and
+/// not as root, which PostgreSQL refuses. Its user gets ownership of `owned`.
 ///
 /// # Panics
 /// When it would run as root, and there is no other user for it.

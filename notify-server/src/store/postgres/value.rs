@@ -66,10 +66,10 @@ impl<'r> FromSql<'r> for ColumnRef<'r> {
     }
 }
 
-/// Decodes a `numeric` that is an integer, such as the sum of `bigint` columns; `None` for any other
-/// `numeric`. The format is a head of four 16-bit words, then digits to the base 10,000. The head
-/// contains the number of digits, the weight, the sign and the scale. The value of the first digit
-/// is multiplied by 10,000 to the power of the weight.
+/// Decodes a `numeric` that is an integer, such as the sum of `bigint` columns; `None` for any
+/// other `numeric`. The format is a head of four 16-bit words, then digits to the base 10,000. The
+/// head contains the number of digits, the weight, the sign and the scale. The value of the first
+/// digit is multiplied by 10,000 to the power of the weight.
 fn integer_of(raw: &[u8]) -> Option<i64> {
     let (head, digits) = raw.split_at_checked(8)?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);

@@ -99,8 +99,8 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
     let mark = if connection.begin_write_checked()? { read_move_mark(connection)? } else { None };
     let refusal = match mark {
         None => return Ok(()),
-        // The move was interrupted. This write may change rows that the move has copied, so the move
-        // must not continue. It is refused once the source has no mark.
+        // The move was interrupted. This write may change rows that the move has copied, so the
+        // move must not continue. It is refused once the source has no mark.
         Some(MoveMark { state: MoveState::Exporting, .. }) => {
             return set_move_mark(connection, None);
         }

@@ -65,8 +65,8 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// A waiting write. Its work and its result are boxed, so that this code is compiled once and not for
-/// every operation.
+/// A waiting write. Its work and its result are boxed, so that this code is compiled once and not
+/// for every operation.
 struct Job {
     operation: Operation,
     work: Option<Work>,
@@ -372,9 +372,9 @@ impl WriterLoop {
     }
 
     /// Runs and commits a batch in one transaction, and returns its changes. After an error the
-    /// batch counts as failed, although a commit whose reply was lost may be stored. Sets `start` if
-    /// the transaction started notifications. The caller must then finish the start, also after an
-    /// error.
+    /// batch counts as failed, although a commit whose reply was lost may be stored. Sets `start`
+    /// if the transaction started notifications. The caller must then finish the start, also after
+    /// an error.
     fn attempt(
         &mut self,
         batch: &mut [Job],

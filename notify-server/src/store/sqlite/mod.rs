@@ -39,8 +39,8 @@ use crate::store::sql::{
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 use crate::store::{Change, CloseGuard, StorageReport, Store, StoreParts};
 
-/// The number of pages of the log after which a transfer checkpoints the log: 8 MiB, the size of two
-/// chunks of rows.
+/// The number of pages of the log after which a transfer checkpoints the log: 8 MiB, the size of
+/// two chunks of rows.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
 /// Opens a file, or creates it, and migrates its tables. Blocks.

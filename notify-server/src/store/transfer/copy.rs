@@ -10,9 +10,9 @@ use crate::store::sql::{self, Connection, OptionalExtension, params};
 /// A chunk ends once its rows have this many bytes. A transfer needs memory for a chunk and one
 /// row.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
-/// The limit of rows of the first chunk, and the smallest limit of any chunk. If the rows are large,
-/// a chunk ends at [`CHUNK_BYTES`], and the rows that were read beyond it are discarded. A small
-/// limit keeps their number small.
+/// The limit of rows of the first chunk, and the smallest limit of any chunk. If the rows are
+/// large, a chunk ends at [`CHUNK_BYTES`], and the rows that were read beyond it are discarded. A
+/// small limit keeps their number small.
 const CHUNK_ROWS_MIN: usize = 50;
 /// The most rows of a chunk.
 const CHUNK_ROWS_MAX: usize = 10_000;

@@ -454,8 +454,8 @@ fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), Store
     Ok(())
 }
 
-/// Writes the result of an attempt, if the message still has the claim of the attempt. If the result
-/// disables the webhook, returns the reason.
+/// Writes the result of an attempt, if the message still has the claim of the attempt. If the
+/// result disables the webhook, returns the reason.
 pub(super) fn settle(
     tx: &Connection,
     outcome: &AttemptOutcome,
