@@ -23,7 +23,8 @@ const RETRY_INTERVAL_MS: i64 = 60_000;
 const PAUSE: Duration = Duration::from_millis(50);
 const DAY_MS: i64 = 86_400_000;
 
-/// How long each kind of data is kept, in days; 0 means forever.
+/// How long each kind of data is kept, in days; 0 means forever. The fields are the settings
+/// `--keep-notifications-days` and so on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionPolicy {
     notifications_days: u32,
@@ -45,7 +46,7 @@ impl RetentionPolicy {
     fn cutoffs(self, now: Timestamp) -> RetentionCutoffs {
         let before = |days: u32| (days > 0).then(|| now.plus_ms(-i64::from(days) * DAY_MS));
         RetentionCutoffs {
-            answers_before: now.plus_ms(-REPLAY_KEPT_MS),
+            idempotency_before: now.plus_ms(-REPLAY_KEPT_MS),
             outcomes_before: before(self.outcomes_days),
             events_before: before(self.events_days),
             notifications_before: before(self.notifications_days),
@@ -97,22 +98,25 @@ impl Retention {
     }
 }
 
-/// Deletes data that has expired by the trusted time. The trusted time is stored first, so that a
-/// restart detects a jump of the clock too. If the operator has confirmed a jump in the store, the
-/// clock is trusted again.
+/// Deletes data that has expired by the trusted time. Stores the trusted time first, so that the
+/// server detects a jump of the clock also after a restart. If the operator has confirmed a jump,
+/// the store has recorded the confirmation, and this process trusts its clock again.
 async fn run_once(
     store: &SharedStore,
     trusted_clock: &TrustedClock,
     policy: RetentionPolicy,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
-    if store.keep_clock(trusted_clock.mark()).await? {
+    let was_confirmed = store.store_clock_mark(trusted_clock.mark()).await?;
+    if was_confirmed {
         trusted_clock.confirm();
-        store.keep_clock(trusted_clock.mark()).await?;
+        store.store_clock_mark(trusted_clock.mark()).await?;
     }
     delete_all(store, policy.cutoffs(trusted_clock.now()), stopping).await
 }
 
+/// Repeats [`crate::store::Store::delete_expired`] until no expired data is left or the server
+/// stops. Returns the sums of what it deleted.
 async fn delete_all(
     store: &SharedStore,
     cutoffs: RetentionCutoffs,
@@ -120,8 +124,9 @@ async fn delete_all(
 ) -> Result<RetentionProgress, StoreError> {
     let mut total = RetentionProgress::default();
     loop {
+        // Each step is one transaction with a bounded number of rows.
         let step = store.delete_expired(cutoffs).await?;
-        total.answers += step.answers;
+        total.idempotency_records += step.idempotency_records;
         total.outcomes += step.outcomes;
         total.events += step.events;
         total.notifications += step.notifications;
@@ -138,11 +143,18 @@ async fn delete_all(
 
 /// Logs how much was deleted. Idempotency answers expire all the time; they are not worth a line alone.
 fn log_deleted(deleted: RetentionProgress) {
-    let RetentionProgress { answers, outcomes, events, notifications, anonymous_devices, more: _ } =
-        deleted;
+    let RetentionProgress {
+        idempotency_records,
+        outcomes,
+        events,
+        notifications,
+        anonymous_devices,
+        more: _,
+    } = deleted;
+    // Idempotency records expire all the time, so they alone are not worth a log line.
     if outcomes + events + notifications + anonymous_devices > 0 {
         tracing::info!(
-            answers,
+            answers = idempotency_records,
             outcomes,
             events,
             notifications,
@@ -166,7 +178,7 @@ mod tests {
             anonymous_devices_days: 7,
         };
         let expected = RetentionCutoffs {
-            answers_before: Timestamp(1_779_913_600_000),
+            idempotency_before: Timestamp(1_779_913_600_000),
             outcomes_before: Some(Timestamp(1_779_913_600_000)),
             events_before: None,
             notifications_before: Some(Timestamp(1_772_224_000_000)),

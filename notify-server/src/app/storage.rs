@@ -123,7 +123,7 @@ pub(super) async fn bootstrap(
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (api_key.stored.clone(), admin_key.stored.clone());
     let is_new = store.bootstrap(id, app, api, admin).await?
-        || store.replace_unshown_keys(api_key.stored, admin_key.stored).await?;
+        || store.add_keys_if_unshown(api_key.stored, admin_key.stored).await?;
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }
 

@@ -41,6 +41,7 @@ pub struct AppAccess {
     pub key: KeyId,
 }
 
+/// The cursors of the list of applications.
 const APPS: CursorCodec = CursorCodec { list: "apps", owner: 0 };
 
 impl Store {
@@ -55,8 +56,8 @@ impl Store {
         admin_key: NewKey,
     ) -> Result<bool, StoreError> {
         self.write(Operation::Bootstrap, move |tx| {
-            let any = tx.prepare_cached("select 1 from apps limit 1")?.exists([])?;
-            if any {
+            let has_apps = tx.prepare_cached("select 1 from apps limit 1")?.exists([])?;
+            if has_apps {
                 return Ok(false);
             }
             let no = insert_app(tx, id, &app, api_key.created_at)?;
@@ -73,15 +74,15 @@ impl Store {
     }
 
     /// Adds new keys if the keys of [`Store::bootstrap`] were not recorded as shown, because the
-    /// process ended too early. Returns whether keys were added. The earlier keys stay valid, since
+    /// process ended too early. Returns whether it added keys. The earlier keys stay valid, since
     /// an operator may have read them.
-    pub async fn replace_unshown_keys(
+    pub async fn add_keys_if_unshown(
         &self,
         api_key: NewKey,
         admin_key: NewKey,
     ) -> Result<bool, StoreError> {
         self.write(Operation::ReplaceUnshownKeys, move |tx| {
-            let first: Option<i64> = tx
+            let first_app: Option<i64> = tx
                 .prepare_cached(
                     "select no from apps where status <> 'erasing'
                      and exists (select 1 from installation where keys_shown = 0)
@@ -89,8 +90,8 @@ impl Store {
                 )?
                 .query_row([], |row| row.get(0))
                 .optional()?;
-            let Some(first) = first else { return Ok(false) };
-            insert_key(tx, AppNo(first), &api_key)?;
+            let Some(first_app) = first_app else { return Ok(false) };
+            insert_key(tx, AppNo(first_app), &api_key)?;
             insert_admin_key(tx, &admin_key)?;
             Ok(true)
         })
@@ -131,7 +132,7 @@ impl Store {
         self.read(move |connection| {
             let after = APPS.decode_number(&page)?.unwrap_or(0);
             let sql = format!(
-                "select {APP} from apps a where a.no > ?1 and a.status <> 'erasing'
+                "select {APP_COLUMNS} from apps a where a.no > ?1 and a.status <> 'erasing'
                  order by a.no limit ?2"
             );
             let rows = connection
@@ -148,7 +149,9 @@ impl Store {
     /// Reads an application.
     pub async fn app(&self, id: AppId) -> Result<(AppNo, App), StoreError> {
         self.read(move |connection| {
-            let sql = format!("select {APP} from apps a where a.id = ?1 and a.status <> 'erasing'");
+            let sql = format!(
+                "select {APP_COLUMNS} from apps a where a.id = ?1 and a.status <> 'erasing'"
+            );
             connection
                 .prepare_cached(&sql)?
                 .query_row([id.0.as_bytes()], app_of)
@@ -191,7 +194,10 @@ impl Store {
                 Ok(no)
             })
             .await?;
-        while self.write(Operation::DeleteApp, move |tx| erase_step(tx, no)).await? {}
+        let mut has_more = true;
+        while has_more {
+            has_more = self.write(Operation::DeleteApp, move |tx| erase_step(tx, no)).await?;
+        }
         Ok(())
     }
 
@@ -248,7 +254,7 @@ impl Store {
     pub async fn find_app_by_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
         self.read(move |connection| {
             let sql = format!(
-                "select {APP}, k.id from api_keys k join apps a on a.no = k.app_no
+                "select {APP_COLUMNS}, k.id from api_keys k join apps a on a.no = k.app_no
                  where k.hash = ?1 and a.status <> 'erasing'"
             );
             let access = connection
@@ -310,8 +316,9 @@ pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreE
 // Rows of applications and keys.
 
 /// The columns that [`app_of`] reads.
-const APP: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
+const APP_COLUMNS: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
 
+/// Reads an application from a row of [`APP_COLUMNS`].
 fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
     let status: String = row.get(4)?;
     let app = App {
@@ -393,10 +400,10 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
             .query_row([], |row| row.get(0).map(AppNo))
             .optional()?;
         let Some(app) = app else { return Ok(()) };
-        let mut more = true;
-        while more {
+        let mut has_more = true;
+        while has_more {
             begin_write_checked(connection)?;
-            more = erase_step(connection, app)?;
+            has_more = erase_step(connection, app)?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Written);
             connection.commit()?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Committed);
@@ -404,7 +411,8 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
     }
 }
 
-/// Deletes the next rows of an application. Returns false once the application is deleted.
+/// Deletes the next rows of an application. Returns whether rows are left; false once the
+/// application is deleted.
 fn erase_step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let notification = tx
         .prepare_cached("select no from notifications where app_no = ?1 order by no limit 1")?

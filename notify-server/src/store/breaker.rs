@@ -63,7 +63,7 @@ const UNREACHABLE: i64 = 3;
 const TRIPPED: i64 = 4;
 
 /// Selects the columns that [`record_of`] reads.
-const RECORD: &str = "select no, app_no, platform, service, state, reason, until, told_by
+const SELECT_RECORDS: &str = "select no, app_no, platform, service, state, reason, until, told_by
                       from channel_states";
 
 impl Store {
@@ -75,8 +75,10 @@ impl Store {
         update: BreakerUpdate,
     ) -> Result<BreakerRecord, StoreError> {
         self.write(Operation::PublishBreaker, move |tx| {
-            let latest = latest(tx, &update.key)?;
-            if let Some(latest) = latest.filter(|latest| latest.no != update.known_no) {
+            if let Some(latest) = latest(tx, &update.key)?
+                && latest.no != update.known_no
+            {
+                // Another server has published this record since.
                 return Ok(latest);
             }
             let app_exists = tx
@@ -102,12 +104,12 @@ impl Store {
         self.read(move |connection| {
             let records = match lane {
                 None => connection
-                    .prepare_cached(&format!("{RECORD} where no > ?1 order by no limit ?2"))?
+                    .prepare_cached(&format!("{SELECT_RECORDS} where no > ?1 order by no limit ?2"))?
                     .query_map(params![after, limit], record_of)?
                     .collect::<Result<Vec<_>, _>>()?,
                 Some((app, platform)) => connection
                     .prepare_cached(&format!(
-                        "{RECORD} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
+                        "{SELECT_RECORDS} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
                     ))?
                     .query_map(params![after, app.0, platform_code(platform), limit], record_of)?
                     .collect::<Result<Vec<_>, _>>()?,
@@ -136,11 +138,13 @@ pub(super) fn close_all(
     app: AppNo,
     platform: Platform,
 ) -> Result<(), StoreError> {
-    let open = tx
-        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and state <> ?3"))?
+    let open_breakers = tx
+        .prepare_cached(&format!(
+            "{SELECT_RECORDS} where app_no = ?1 and platform = ?2 and state <> ?3"
+        ))?
         .query_map(params![app.0, platform_code(platform), AVAILABLE], record_of)?
         .collect::<Result<Vec<_>, _>>()?;
-    for BreakerRecord { no, key, .. } in open {
+    for BreakerRecord { no, key, .. } in open_breakers {
         // The caller has no current time, so the time of the replaced record is kept.
         let at = tx
             .prepare_cached("select at from channel_states where no = ?1")?
@@ -150,6 +154,7 @@ pub(super) fn close_all(
     Ok(())
 }
 
+/// A record to write.
 struct NewRecord {
     key: BreakerKey,
     status: ProviderStatus,
@@ -193,9 +198,12 @@ fn replace_record(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord,
     Ok(BreakerRecord { no: inserted(no)?, key, status, by })
 }
 
+/// Reads the record of a breaker.
 fn latest(connection: &Connection, key: &BreakerKey) -> Result<Option<BreakerRecord>, StoreError> {
     let record = connection
-        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and service = ?3"))?
+        .prepare_cached(&format!(
+            "{SELECT_RECORDS} where app_no = ?1 and platform = ?2 and service = ?3"
+        ))?
         .query_row(params![key.app.0, platform_code(key.platform), *key.service], record_of)
         .optional()?;
     Ok(record)

@@ -51,7 +51,7 @@ pub struct ShownFeed {
 }
 
 /// The columns that [`campaign_of`] reads.
-const CAMPAIGN: &str = "id, name, status, is_default, created_at";
+const CAMPAIGN_COLUMNS: &str = "id, name, status, is_default, created_at";
 
 impl Store {
     /// Creates a campaign and the feeds that it names by URL, in one transaction. An unknown feed
@@ -135,9 +135,10 @@ impl Store {
     pub async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
-            let sql =
-                format!("select {CAMPAIGN}, template from campaigns where app_no = ?1 and id = ?2");
-            record(connection, &sql, params![app.0, id.0.as_bytes()])
+            let sql = format!(
+                "select {CAMPAIGN_COLUMNS}, template from campaigns where app_no = ?1 and id = ?2"
+            );
+            read_record(connection, &sql, params![app.0, id.0.as_bytes()])
         })
         .await
     }
@@ -150,7 +151,7 @@ impl Store {
     ) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
-            active(connection, app, campaign)
+            read_active(connection, app, campaign)
         })
         .await
     }
@@ -164,7 +165,7 @@ impl Store {
     ) -> Result<ShownCampaign, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
-            shown(connection, app, campaign)
+            read_with_items(connection, app, campaign)
         })
         .await
     }
@@ -185,7 +186,7 @@ impl Store {
             };
             let campaigns = connection
                 .prepare_cached(&format!(
-                    "select {CAMPAIGN} from campaigns
+                    "select {CAMPAIGN_COLUMNS} from campaigns
                      where app_no = ?1 and (?2 is null or status = ?2)
                      and (?3 is null or instr(name_folded, ?3) > 0)
                      order by created_at desc, id desc limit ?4 offset ?5"
@@ -293,7 +294,8 @@ fn clear_default(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn record(
+/// Reads the campaign that a query selects: [`CAMPAIGN_COLUMNS`] and the template.
+fn read_record(
     connection: &Connection,
     sql: &str,
     params: impl sql::Params,
@@ -327,42 +329,42 @@ fn status_at(row: &Row<'_>, column: usize) -> sql::Result<CampaignStatus> {
 // Campaigns with the newest items of their feeds.
 
 /// Reads an active campaign.
-fn active(
+fn read_active(
     connection: &Connection,
     app: AppNo,
     campaign: CampaignRef,
 ) -> Result<CampaignRecord, StoreError> {
-    let select = format!("select {CAMPAIGN}, template from campaigns where app_no = ?1");
+    let select = format!("select {CAMPAIGN_COLUMNS}, template from campaigns where app_no = ?1");
     match campaign {
         CampaignRef::Default => {
             let sql = format!("{select} and is_default = 1 and status = 'active'");
-            record(connection, &sql, params![app.0])
+            read_record(connection, &sql, params![app.0])
         }
         CampaignRef::Id(id) => {
             let sql = format!("{select} and id = ?2 and status = 'active'");
-            record(connection, &sql, params![app.0, id.0.as_bytes()])
+            read_record(connection, &sql, params![app.0, id.0.as_bytes()])
         }
     }
 }
 
-/// Reads an active campaign and its feeds.
-fn shown(
+/// Reads an active campaign, and its feeds with their newest items.
+fn read_with_items(
     connection: &Connection,
     app: AppNo,
     campaign: CampaignRef,
 ) -> Result<ShownCampaign, StoreError> {
-    let record = active(connection, app, campaign)?;
+    let record = read_active(connection, app, campaign)?;
     let limit = record.template.layout_id.articles();
     let mut feeds: Vec<ShownFeed> = Vec::new();
     for id in feed_ids_of(&record.template) {
         if feeds.iter().any(|feed| feed.id == id) {
             continue;
         }
-        let found = connection
+        let feed = connection
             .prepare_cached("select no, name from feeds where app_no = ?1 and id = ?2")?
             .query_row(params![app.0, id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        if let Some((no, name)) = found {
+        if let Some((no, name)) = feed {
             feeds.push(ShownFeed { id, name, items: items_of(connection, no, limit)? });
         }
     }

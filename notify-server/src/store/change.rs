@@ -17,7 +17,7 @@ pub enum Change {
     Delivery(DeliveryChange),
     /// A change on which only enrichment depends.
     Enrichment(EnrichmentChange),
-    /// Anything may have changed, since changes that other servers committed may have been missed.
+    /// Anything may have changed: this server may have missed changes that other servers committed.
     Resync,
 }
 
@@ -67,9 +67,10 @@ impl From<EnrichmentChange> for Change {
     }
 }
 
-/// Is called for every change, after its commit and before the caller of the write gets its result.
-/// The call runs on the writer's thread, so it must be quick and must not call the store.
+/// A part of the server that reacts to changes.
 pub trait ChangeListener: Send + Sync {
-    /// Called for each change, in the order of the commit.
+    /// Called for each change after its commit, in the order of the commits. For a change of this
+    /// server, it is called on the thread of the writer, before the caller of the write gets its
+    /// result. It must therefore return quickly and must not call the store.
     fn on_change(&self, change: Change);
 }

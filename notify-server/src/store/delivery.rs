@@ -60,7 +60,8 @@ pub struct ReclaimRequest {
     /// End of the new leases.
     pub lease_until: Timestamp,
     /// Whether other servers may use the database. If true, live servers keep their pages. If
-    /// false, a lock proves that there is no other server, and everything is reclaimed.
+    /// false, the lock of the file proves that there is no other server, and all pages are
+    /// reclaimed.
     pub clustered: bool,
 }
 
@@ -105,16 +106,17 @@ pub struct StartDue {
     pub opening: Option<Opening>,
 }
 
-/// Called for each commit that accepts a due notification. Returns what this commit starts, or
-/// `None` to leave the notification to a later [`Store::start`]. Called on the writer's thread.
+/// Called on the writer's thread for each commit that accepts a due notification. Returns what this
+/// commit starts, or `None` to leave the notification to a later [`Store::start`].
 pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 
 /// A start in the commit that accepts a notification.
 pub struct StartInAccept {
     /// What to start.
     pub due: StartDue,
-    /// Called before the next write: with the result, or with `None` if the commit failed or its
-    /// result is unknown. If the start failed, it is dropped without a call.
+    /// Called after the commit and before the next write, with the result of the start. The result
+    /// is `None` if the commit failed or its result is unknown. If the start itself failed, the
+    /// function is dropped and not called.
     pub done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 
@@ -295,20 +297,22 @@ impl Store {
     ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::FinishPages, move |tx| {
-            // A fenced checkpoint has written nothing, so the others can be committed.
-            let finish = |checkpoint| match checkpoint::commit(tx, &seen, checkpoint) {
-                Ok(page) => Ok(Ok(page)),
-                Err(StoreError::Fenced) => Ok(Err(StoreError::Fenced)),
-                Err(error) => Err(error),
-            };
-            checkpoints.iter().map(finish).collect()
+            let mut results = Vec::with_capacity(checkpoints.len());
+            for checkpoint in &checkpoints {
+                match checkpoint::commit(tx, &seen, checkpoint) {
+                    // A fenced checkpoint has written nothing, so the others can be committed.
+                    result @ (Ok(_) | Err(StoreError::Fenced)) => results.push(result),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(results)
         })
         .await
     }
 
     /// Counts the open retries of an application and platform.
     pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
-        self.read(move |connection| retry::open(connection, app, platform)).await
+        self.read(move |connection| retry::count_open(connection, app, platform)).await
     }
 
     /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]

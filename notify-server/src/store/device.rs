@@ -21,7 +21,7 @@ pub(super) use self::erase::{IdLists, NamedIds};
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::replace_moved;
-use self::row::{DEVICE, DEVICES, DeviceRow, DeviceUpsert, by_id};
+use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, by_id};
 pub(super) use self::row::{key_by_id, keys_by_ids};
 use crate::store::page::{CursorCodec, PageBuilder};
 use crate::store::sql::error::internal;
@@ -104,7 +104,7 @@ impl Store {
         let mut wanted = DeviceUpsert::of_subscription(app, subscription, generated_id)?;
         let seen = Arc::clone(&self.seen);
         self.write_once(Operation::SubscribeDevice, app, once, move |tx| {
-            if !has_id && let Some(id) = register::device_at(tx, app, &wanted)? {
+            if !has_id && let Some(id) = register::owner_of_address(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
             let registered = register::subscribe(tx, app, &wanted, at)?;
@@ -146,11 +146,11 @@ impl Store {
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let searched = self.search_requests(app, &id).await?;
+        let search = self.search_requests(app, &id).await?;
         let key = self
             .write(Operation::DeleteDevice, move |tx| {
-                let key = erase::device(tx, app, &id, at)?;
-                erase::remove_from_requests(tx, app, &id, &searched)?;
+                let key = erase::erase_device(tx, app, &id, at)?;
+                erase::remove_from_requests(tx, app, &id, &search)?;
                 Ok(key)
             })
             .await?;
@@ -295,13 +295,13 @@ fn list(
 ) -> Result<Page<Device>, StoreError> {
     require_app(connection, app)?;
     let cursors = CursorCodec { list: "devices", owner: app.0 };
-    let (first, last) = match filter.platform {
+    let (first_platform, last_platform) = match filter.platform {
         Some(platform) => (platform, platform),
         None => (Platform::Android, Platform::ChatApp),
     };
-    let begin = DeviceKey::before_first(app, first).0;
+    let begin = DeviceKey::before_first(app, first_platform).0;
     let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
-    let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
+    let last = DeviceKey::new(app, last_platform, SEQUENCE_MAX).0;
     let mut position = after;
     let mut builder = PageBuilder::new(page);
     // A small first read shows whether the page will be full by bytes.
@@ -312,10 +312,10 @@ fn list(
             rows(connection, app, filter.tag.as_deref(), [position, last, wanted])?;
         let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
         let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
-        let mut tags = tags(connection, &keys)?;
+        let mut tags_by_key = tags(connection, &keys)?;
         for row in rows {
             position = row.key.0;
-            let tags = tags.remove(&position).unwrap_or_default();
+            let tags = tags_by_key.remove(&position).unwrap_or_default();
             builder.add(position, view(seen, row, tags)?)?;
             if builder.rows_wanted() <= 0 {
                 return Ok(builder.page(cursors));
@@ -345,14 +345,14 @@ fn rows(
     match tag {
         None => {
             let sql = format!(
-                "select {DEVICE} from {DEVICES}
+                "select {DEVICE_COLUMNS} from {DEVICES}
                  where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
             );
             read_rows(connection, &sql, [after, last, wanted])
         }
         Some(tag) => {
             let sql = format!(
-                "select {DEVICE} from tags t cross join device_tags dt cross join {DEVICES}
+                "select {DEVICE_COLUMNS} from tags t cross join device_tags dt cross join {DEVICES}
                  where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no and dt.value = 1
                  and dt.device_key > ?1 and dt.device_key <= ?2
                  and d.key = dt.device_key order by dt.device_key limit ?3"
@@ -362,14 +362,15 @@ fn rows(
     }
 }
 
+/// Reads devices until the statement ends or the rows have [`READ_BYTES_MAX`] bytes.
 fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let mut found = statement.query_within(params, READ_BYTES_MAX)?;
+    let mut stored = statement.query_within(params, READ_BYTES_MAX)?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while bytes < READ_BYTES_MAX
-        && let Some(row) = found.next()?
+        && let Some(stored_row) = stored.next()?
     {
-        let row = DeviceRow::read(&row)?;
+        let row = DeviceRow::read(&stored_row)?;
         // At least the bytes that `query_within` counts, so a cut is always noticed.
         bytes += row.text_bytes() + ROW_BYTES_MAX;
         rows.push(row);
@@ -377,6 +378,7 @@ fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<
     Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
 }
 
+/// Makes the device that the API shows.
 fn view(seen: &LastSeenBuffer, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {

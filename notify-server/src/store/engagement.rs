@@ -29,18 +29,18 @@ impl Store {
     ) -> Result<Idempotent<EventsAccepted>, StoreError> {
         self.write_once(Operation::RecordEvents, app, once, move |tx| {
             require_app(tx, app)?;
-            let mut answer = EventsAccepted::default();
+            let mut response = EventsAccepted::default();
             let mut delta = DailyDelta::default();
             for (index, event) in (0_u64..).zip(&events) {
                 match record(tx, app, event, at, &mut delta)? {
-                    None => answer.accepted += 1,
+                    None => response.accepted += 1,
                     Some(reason) => {
-                        answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
+                        response.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
                     }
                 }
             }
             daily_stats::add(tx, app, delta, at)?;
-            Ok(answer)
+            Ok(response)
         })
         .await
     }
@@ -104,7 +104,8 @@ fn record(
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
         return Ok(Some("unknown device"));
     };
-    if insert(tx, notification, device, event.kind, event.at.unwrap_or(at))? {
+    let is_first = insert(tx, notification, device, event.kind, event.at.unwrap_or(at))?;
+    if is_first {
         count(tx, notification, event.kind)?;
         delta.add_event(event.kind);
         record_event(tx, app, notification, device, event, at)?;
@@ -127,11 +128,12 @@ fn record_event(
         EventType::Received | EventType::Dismissed => return Ok(()),
     };
     let at = event.at.unwrap_or(now).to_string();
-    let about =
+    let refs =
         EventRefs { notification: Some(notification), device: Some(device), detail: Some(&at) };
-    event::record(tx, app, kind, about, now)
+    event::record(tx, app, kind, refs, now)
 }
 
+/// Whether the engagement events of a notification are still kept.
 fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, StoreError> {
     let keeps = tx
         .prepare_cached("select kept & ?2 from notifications where no = ?1")?
@@ -156,6 +158,7 @@ fn insert(
     Ok(inserted > 0)
 }
 
+/// Increments the counter of an event type.
 fn count(tx: &Connection, notification: NotificationNo, kind: EventType) -> Result<(), StoreError> {
     let column = match kind {
         EventType::Received => "received",

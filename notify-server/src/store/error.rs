@@ -5,8 +5,8 @@ use notify_core::Violations;
 /// Any error of a backend.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation failed. A failed operation has stored nothing, except after
-/// [`StoreError::Unavailable`]: the caller then does not know.
+/// Why an operation failed. A failed operation has stored nothing. Only after
+/// [`StoreError::Unavailable`] does the caller not know whether the operation is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Something that the operation names does not exist in the application (404).

@@ -137,8 +137,8 @@ pub struct Trimmed {
 
 // Writing, reading and trimming the event log.
 
-/// The retention is only extended in its last hour or later, in milliseconds. Frequent reads
-/// therefore cause one write an hour.
+/// The period in which all types of events are written is only extended if it grows by at least
+/// this time, in milliseconds. Frequent reads of the stream therefore cause one write an hour.
 const WANTED_SLACK_MS: i64 = 3_600_000;
 
 impl Store {
@@ -151,17 +151,19 @@ impl Store {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let stored = self
+        let stored_until = self
             .read(move |connection| {
                 require_app(connection, app)?;
-                let until = connection
+                let stored_until = connection
                     .prepare_cached("select stream_until from event_logs where app_no = ?1")?
                     .query_row([app.0], |row| row.get::<i64>(0))
                     .optional()?;
-                Ok(until)
+                Ok(stored_until)
             })
             .await?;
-        if stored.is_some_and(|stored| stored > until.as_ms() - WANTED_SLACK_MS) {
+        let is_long_enough =
+            stored_until.is_some_and(|stored| stored > until.as_ms() - WANTED_SLACK_MS);
+        if is_long_enough {
             return Ok(());
         }
         self.write(Operation::KeepEvents, move |tx| extend_retention(tx, app, until, now)).await
@@ -187,11 +189,13 @@ impl Store {
     }
 }
 
-/// The references of an event.
+/// What an event is about.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventRefs<'a> {
     pub(super) notification: Option<NotificationNo>,
     pub(super) device: Option<DeviceKey>,
+    /// A text whose meaning depends on the type of the event, such as a reason or the id of an
+    /// answer.
     pub(super) detail: Option<&'a str>,
 }
 
@@ -201,7 +205,7 @@ pub(super) fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     kind: WebhookEventType,
-    about: EventRefs<'_>,
+    refs: EventRefs<'_>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let written = tx
@@ -217,9 +221,9 @@ pub(super) fn record(
             app.0,
             event_type_code(kind),
             now.as_ms(),
-            about.notification.map(|no| no.0),
-            about.device.map(|key| key.0),
-            about.detail,
+            refs.notification.map(|no| no.0),
+            refs.device.map(|key| key.0),
+            refs.detail,
             EventTypes::bit(kind),
         ])?;
     if written > 0 {
@@ -254,6 +258,7 @@ pub(super) fn refresh_subscriptions(tx: &Connection, app: AppNo) -> Result<(), S
     Ok(())
 }
 
+/// Writes all types of events until `until`.
 fn extend_retention(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -302,7 +307,7 @@ fn read(
     let limit = i64::from(EVENTS_PER_READ_MAX);
     let rows = connection
         .prepare_cached(&format!(
-            "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
+            "select no, {EVENT_COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
         .query_map([app.0, after, limit], |row| Ok((row.get(0)?, EventRow::read(row, 1)?)))?
         .collect::<Result<Vec<(i64, EventRow)>, _>>()?;
@@ -322,7 +327,7 @@ fn read(
 // Making the payload of an event from its row. Ids and counts are read as they are now.
 
 /// The columns that [`EventRow::read`] reads. The tables of events and of messages both have them.
-pub(super) const COLUMNS: &str = "type, at, notification_no, device_key, detail";
+pub(super) const EVENT_COLUMNS: &str = "type, at, notification_no, device_key, detail";
 
 /// The row of an event.
 #[derive(Debug, Clone)]
@@ -335,7 +340,7 @@ pub(super) struct EventRow {
 }
 
 impl EventRow {
-    /// Reads [`COLUMNS`] from column `from` on.
+    /// Reads [`EVENT_COLUMNS`] from column `from` on.
     pub(crate) fn read(row: &Row<'_>, from: usize) -> sql::Result<Self> {
         Ok(Self {
             kind: row.get(from)?,
@@ -366,18 +371,18 @@ pub(super) fn render(
     let kind = event.event_type().ok_or_else(|| internal("an event has an unknown type"))?;
     Ok(match kind {
         WebhookEventType::NotificationCompleted => {
-            ended(connection, event)?.map(WebhookData::NotificationCompleted)
+            notification_ended(connection, event)?.map(WebhookData::NotificationCompleted)
         }
         WebhookEventType::NotificationFailed => {
-            ended(connection, event)?.map(WebhookData::NotificationFailed)
+            notification_ended(connection, event)?.map(WebhookData::NotificationFailed)
         }
-        WebhookEventType::DeviceUnregistered => unregistered(connection, event)?,
-        WebhookEventType::PollAnswered => answered(connection, event)?,
+        WebhookEventType::DeviceUnregistered => device_unregistered(connection, event)?,
+        WebhookEventType::PollAnswered => poll_answered(connection, event)?,
         WebhookEventType::EngagementOpened => {
-            engaged(connection, event)?.map(WebhookData::EngagementOpened)
+            device_engaged(connection, event)?.map(WebhookData::EngagementOpened)
         }
         WebhookEventType::EngagementClicked => {
-            engaged(connection, event)?.map(WebhookData::EngagementClicked)
+            device_engaged(connection, event)?.map(WebhookData::EngagementClicked)
         }
         WebhookEventType::WebhookTest => {
             let webhook_id = WebhookId(event.detail()?);
@@ -386,12 +391,13 @@ pub(super) fn render(
     })
 }
 
-fn ended(
+/// Makes the payload of the end of a notification; `None` if the notification was erased.
+fn notification_ended(
     connection: &Connection,
     event: &EventRow,
 ) -> Result<Option<NotificationEnded>, StoreError> {
     let Some(no) = event.notification else { return Ok(None) };
-    let found = connection
+    let row = connection
         .prepare_cached(
             "select n.id, n.status, coalesce(sum(d.targeted), 0), coalesce(sum(d.sent), 0),
              coalesce(sum(d.failed), 0), coalesce(sum(d.unregistered), 0),
@@ -408,13 +414,14 @@ fn ended(
             Ok((id, status, counts))
         })
         .optional()?;
-    let Some((id, status, counts)) = found else { return Ok(None) };
+    let Some((id, status, counts)) = row else { return Ok(None) };
     let notification_id = NotificationId::new(id).map_err(internal)?;
     let reason = event.detail.clone();
     Ok(Some(NotificationEnded { notification_id, status, counts, reason }))
 }
 
-fn unregistered(
+/// Makes the payload of an unregistered device; `None` if the device was erased.
+fn device_unregistered(
     connection: &Connection,
     event: &EventRow,
 ) -> Result<Option<WebhookData>, StoreError> {
@@ -425,23 +432,33 @@ fn unregistered(
     Ok(Some(WebhookData::DeviceUnregistered(DeviceUnregistered { device_id, platform, reason })))
 }
 
-fn answered(connection: &Connection, event: &EventRow) -> Result<Option<WebhookData>, StoreError> {
+/// Makes the payload of a vote; `None` if the poll or the device was erased. A vote on a poll page
+/// has no device.
+fn poll_answered(
+    connection: &Connection,
+    event: &EventRow,
+) -> Result<Option<WebhookData>, StoreError> {
     let device_id = device(connection, event)?;
-    let is_erased = event.device.is_some() && device_id.is_none();
-    let Some(poll_id) = notification(connection, event)?.filter(|_| !is_erased) else {
+    let is_device_erased = event.device.is_some() && device_id.is_none();
+    if is_device_erased {
         return Ok(None);
-    };
+    }
+    let Some(poll_id) = notification(connection, event)? else { return Ok(None) };
     let answer_id = AnswerId(event.detail()?);
     Ok(Some(WebhookData::PollAnswered(PollAnswered { poll_id, answer_id, device_id })))
 }
 
-fn engaged(connection: &Connection, event: &EventRow) -> Result<Option<DeviceEngaged>, StoreError> {
-    let notification_id = notification(connection, event)?;
-    let both = notification_id.zip(device(connection, event)?);
-    let Some((notification_id, device_id)) = both else { return Ok(None) };
+/// Makes the payload of an engagement event; `None` if the notification or the device was erased.
+fn device_engaged(
+    connection: &Connection,
+    event: &EventRow,
+) -> Result<Option<DeviceEngaged>, StoreError> {
+    let Some(notification_id) = notification(connection, event)? else { return Ok(None) };
+    let Some(device_id) = device(connection, event)? else { return Ok(None) };
     Ok(Some(DeviceEngaged { notification_id, device_id, at: Timestamp(event.detail()?) }))
 }
 
+/// Reads the id of the notification of an event; `None` if the event has none or it was erased.
 fn notification(
     connection: &Connection,
     event: &EventRow,
@@ -454,6 +471,7 @@ fn notification(
     id.map(|id| NotificationId::new(id).map_err(internal)).transpose()
 }
 
+/// Reads the id of the device of an event; `None` if the event has none or it was erased.
 fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>, StoreError> {
     let Some(key) = event.device else { return Ok(None) };
     let id = connection
@@ -468,6 +486,7 @@ fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>,
 /// The most events of one application, and the most messages, that a step deletes.
 const ROWS_PER_STEP: i64 = 1_000;
 
+/// Deletes a bounded number of expired events and messages.
 fn trim_step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
     let mut trimmed = Trimmed::default();
     let apps = tx
@@ -493,6 +512,7 @@ fn trim_step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
     Ok(trimmed)
 }
 
+/// Deletes some expired events of one application, and adds their numbers to `trimmed`.
 fn trim_app(
     tx: &Connection,
     app: AppNo,

@@ -258,6 +258,7 @@ pub(super) fn number_of(
     Ok(no)
 }
 
+/// Reads the number of a feed and the feed.
 fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
     let status: String = row.get(4)?;
     let feed = Feed {
@@ -288,6 +289,7 @@ fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(next)
 }
 
+/// Claims due feeds: their next fetch is then due at `until`.
 fn claim(
     tx: &Connection,
     now: Timestamp,
@@ -334,7 +336,7 @@ fn finish(
     claim: i64,
     fetch: &FeedFetch,
 ) -> Result<Option<AppNo>, StoreError> {
-    let (app, digest) = tx
+    let (app, stored_digest) = tx
         .prepare_cached("select app_no, items_digest from feeds where no = ?1 and claims = ?2")?
         .query_row([feed.0, claim], |row| {
             Ok((row.get(0).map(AppNo)?, row.get::<Option<Vec<u8>>>(1)?))
@@ -368,13 +370,14 @@ fn finish(
         items.validators.last_modified,
         items.ttl_minutes
     ])?;
-    if digest.as_deref() == Some(&items.digest[..]) {
+    if stored_digest.as_deref() == Some(&items.digest[..]) {
         return Ok(None);
     }
     replace_items(tx, feed, items)?;
     Ok(Some(app))
 }
 
+/// Changes the URL of a feed, unless another feed of the application has this URL.
 fn change_url(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), StoreError> {
     let is_in_use = tx
         .prepare_cached("select 1 from feeds where app_no = ?1 and url = ?2")?

@@ -83,6 +83,7 @@ pub(super) fn find_response(
     }
 }
 
+/// Stores the response to a request, and deletes some expired responses.
 fn store_response(
     tx: &Connection,
     app: AppNo,
@@ -99,9 +100,9 @@ fn store_response(
     Ok(())
 }
 
-/// Deletes at most `limit` records that were stored until `until`, and returns their number. Each
-/// is deleted with its own statement: one statement with `in` over the three key columns would scan
-/// every record of the application.
+/// Deletes at most `limit` records that were stored at `until` or earlier, and returns their
+/// number. Each record is deleted with its own statement: one statement with `in` over the three
+/// key columns would scan every record of the application.
 pub(super) fn delete_expired(
     tx: &Connection,
     until: Timestamp,

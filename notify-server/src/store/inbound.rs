@@ -7,8 +7,8 @@ use crate::store::device::inbound;
 use crate::store::sql::row::require_app;
 use crate::store::{AppNo, Operation, Store, StoreError};
 
-/// How often the time of a person's last message is written at most, in milliseconds. A person who
-/// writes continuously causes one write a minute.
+/// The shortest interval at which the time of a person's last message is stored, in milliseconds. A
+/// person who writes continuously causes one write a minute.
 pub const INBOUND_WRITTEN_EVERY_MS: i64 = 60_000;
 
 /// The sender of an inbound event: a person or a chat.
@@ -100,21 +100,21 @@ impl Store {
     pub async fn take_inbound(
         &self,
         app: AppNo,
-        acts: Vec<Inbound>,
+        events: Vec<Inbound>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // Most events change nothing. A read finds that out without a commit. It checks each event
-        // against the current state, which is enough: if no event changes this state, they also
-        // change nothing together.
-        let (acts, has_changes) = self
+        // Most events change nothing. A read finds that out and saves the commit. The read checks
+        // each event alone against the current state. This is enough: if no event changes the
+        // state, each event still meets the same state when all are applied in order.
+        let (events, has_changes) = self
             .read(move |connection| {
                 require_app(connection, app)?;
-                for act in &acts {
-                    if inbound::changes_anything(connection, app, act)? {
-                        return Ok((acts, true));
+                for event in &events {
+                    if inbound::changes_anything(connection, app, event)? {
+                        return Ok((events, true));
                     }
                 }
-                Ok((acts, false))
+                Ok((events, false))
             })
             .await?;
         if !has_changes {
@@ -122,7 +122,7 @@ impl Store {
         }
         self.write(Operation::TakeInbound, move |tx| {
             require_app(tx, app)?;
-            acts.iter().try_for_each(|act| inbound::take(tx, app, act, now))
+            events.iter().try_for_each(|event| inbound::apply(tx, app, event, now))
         })
         .await
     }

@@ -1,5 +1,7 @@
 //! Queries and jobs for operating a server: queue lengths, the deletion of expired rows, storage
-//! settings, and the clock mark.
+//! settings, and the clock mark. The clock mark is what the server stores about its clock: the
+//! latest time that it trusted, and whether the clock has leapt ahead of that time
+//! (`clock/trusted.rs`).
 
 use std::sync::atomic::Ordering;
 
@@ -49,18 +51,18 @@ impl Queue {
     }
 }
 
-/// The times before which data is deleted. The age of a notification counts from its end, and the
-/// age of a report from its arrival. Unfinished notifications are never deleted. `None` keeps the
-/// data forever.
+/// For each kind of data, the time before which it is deleted; `None` keeps it forever. The age of
+/// a notification counts from the end of its sending. The age of a report, a notification that
+/// another system sent, counts from its arrival. Unfinished notifications are never deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionCutoffs {
     /// Deletes idempotency records that were stored before this time.
-    pub answers_before: Timestamp,
-    /// Deletes the outcomes of devices, of notifications that ended before this time. The counters
-    /// stay.
+    pub idempotency_before: Timestamp,
+    /// Deletes the outcome of each device for notifications that ended before this time. The
+    /// counters of the notifications stay.
     pub outcomes_before: Option<Timestamp>,
-    /// Deletes the engagement of devices, of notifications that ended before this time. The
-    /// counters stay.
+    /// Deletes the engagement events of each device for notifications that ended before this time.
+    /// The counters of the notifications stay.
     pub events_before: Option<Timestamp>,
     /// Deletes notifications that ended before this time, with everything that belongs to them.
     /// Their ids can then be used again.
@@ -76,7 +78,7 @@ pub struct RetentionCutoffs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetentionProgress {
     /// Idempotency records.
-    pub answers: u64,
+    pub idempotency_records: u64,
     /// Notifications of which all outcomes are deleted now.
     pub outcomes: u64,
     /// Notifications of which all engagement events are deleted now.
@@ -137,26 +139,28 @@ impl Store {
         self.write(Operation::DeleteExpired, move |tx| delete_step(tx, &cutoffs)).await
     }
 
-    /// Reads the clock mark; `None` if no mark is stored, or an operator has confirmed the clock.
+    /// Reads the clock mark. Returns `None` if no mark is stored. An operator who confirms the
+    /// clock removes the mark.
     pub async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
         self.read(read_clock_mark).await
     }
 
-    /// Stores the clock mark. If the mark doubts the clock, and an operator or another server has
-    /// confirmed the clock meanwhile, returns true and stores nothing.
-    pub async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
-        self.write(Operation::KeepClock, move |tx| store_clock_mark(tx, mark)).await
+    /// Stores the clock mark. Returns whether the clock was confirmed instead: if `mark` says that
+    /// the clock is in doubt, but an operator or another server has confirmed it since, this stores
+    /// nothing and returns true.
+    pub async fn store_clock_mark(&self, mark: ClockMark) -> Result<bool, StoreError> {
+        self.write(Operation::KeepClock, move |tx| store_mark_unless_confirmed(tx, mark)).await
     }
 
-    /// Makes the servers of this database trust their clocks. Returns false if none of them doubts
-    /// its clock.
+    /// Confirms the clock: the servers of this database trust their clocks again. Returns false if
+    /// the stored mark does not say that the clock is in doubt.
     pub async fn confirm_clock(&self) -> Result<bool, StoreError> {
         self.write(Operation::ConfirmClock, |tx| confirm_clock(tx)).await
     }
 
-    /// Storage settings and sizes.
+    /// Reads the storage settings and sizes.
     pub async fn storage(&self) -> Result<StorageReport, StoreError> {
-        // Runs as a write, since the settings of the connection of the writer decide how durable
+        // Runs as a write, since only the settings of the writer's connection decide how durable
         // commits are.
         self.write(Operation::Storage, |tx| report(tx)).await
     }
@@ -217,16 +221,15 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
     Ok(IosDevices { sampled, sandbox, store_identifiers })
 }
 
-// The clock mark of the installation.
+// The clock mark, which the table `installation` stores.
 
 fn read_clock_mark(connection: &Connection) -> Result<Option<ClockMark>, StoreError> {
-    let row = read_clock_row(connection)?;
-    Ok(row.and_then(|(trusted_at, in_doubt)| {
-        Some(ClockMark { trusted_at: Timestamp(trusted_at?), in_doubt: in_doubt != 0 })
-    }))
+    let Some((Some(trusted_at), in_doubt)) = read_clock_row(connection)? else { return Ok(None) };
+    Ok(Some(ClockMark { trusted_at: Timestamp(trusted_at), in_doubt: in_doubt != 0 }))
 }
 
-/// Reads the row of the clock mark: the trusted time, and whether the clock is in doubt (1).
+/// Reads the row of the clock mark: the trusted time, and 1 if the clock is in doubt. The trusted
+/// time is `None` after an operator confirmed the clock.
 fn read_clock_row(connection: &Connection) -> Result<Option<(Option<i64>, i64)>, StoreError> {
     Ok(connection
         .prepare_cached("select trusted_at, clock_in_doubt from installation")?
@@ -234,11 +237,16 @@ fn read_clock_row(connection: &Connection) -> Result<Option<(Option<i64>, i64)>,
         .optional()?)
 }
 
-fn store_clock_mark(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
+/// Stores the clock mark, unless it is in doubt and the clock was confirmed since. Returns whether
+/// the clock was confirmed.
+fn store_mark_unless_confirmed(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
     if mark.in_doubt {
         let is_confirmed = match read_clock_row(tx)? {
+            // No mark was ever stored.
             None => false,
+            // An operator confirmed the clock.
             Some((None, _)) => true,
+            // Another server trusts a time after the leap, so it has seen the confirmation.
             Some((Some(trusted_at), _)) => trusted_at > mark.trusted_at.as_ms() + LEAP_MS,
         };
         if is_confirmed {
@@ -266,8 +274,9 @@ fn confirm_clock(tx: &Connection) -> Result<bool, StoreError> {
 // Deleting expired data. Each transaction deletes a bounded number of rows, so that other writes
 // can run in between. The column `notifications.kept` stores which data of a notification is left.
 
-/// The bits of `notifications.kept`: the outcomes of devices, and the engagement events of devices.
+/// The bit of `notifications.kept` for the outcomes of devices.
 const OUTCOMES: i64 = 1;
+/// The bit of `notifications.kept` for the engagement events of devices.
 pub(super) const EVENTS: i64 = 2;
 /// The approximate number of rows that the erasure of an anonymous device changes, including its
 /// tags and counters.
@@ -278,23 +287,20 @@ fn delete_step(
     tx: &mut WriteTx<'_>,
     cutoffs: &RetentionCutoffs,
 ) -> Result<RetentionProgress, StoreError> {
-    let answers = idempotency::delete_expired(tx, cutoffs.answers_before, RETENTION_ROWS_MAX)?;
-    let mut deleted = RetentionProgress {
-        answers,
-        more: answers >= RETENTION_ROWS_MAX,
-        ..RetentionProgress::default()
-    };
-    let mut left = RETENTION_ROWS_MAX.saturating_sub(answers);
-    while left > 0 {
+    let idempotency_records =
+        idempotency::delete_expired(tx, cutoffs.idempotency_before, RETENTION_ROWS_MAX)?;
+    let mut deleted = RetentionProgress { idempotency_records, ..RetentionProgress::default() };
+    let mut rows_left = RETENTION_ROWS_MAX.saturating_sub(idempotency_records);
+    while rows_left > 0 {
         let Some(rows) = delete_next(tx, cutoffs, &mut deleted)? else { return Ok(deleted) };
-        left = left.saturating_sub(rows);
+        rows_left = rows_left.saturating_sub(rows);
     }
     deleted.more = true;
     Ok(deleted)
 }
 
-/// Deletes some rows of the next expired item. Returns the number of rows, or `None` if no item is
-/// expired.
+/// Deletes some rows of the next expired item, and counts the item in `deleted` once all its rows
+/// are deleted. Returns the number of rows, or `None` if no item is expired.
 fn delete_next(
     tx: &mut WriteTx<'_>,
     cutoffs: &RetentionCutoffs,
@@ -304,8 +310,8 @@ fn delete_next(
         && let Some(no) =
             next_expired(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
-        let (rows, gone) = erase_notification(tx, no)?;
-        deleted.notifications += u64::from(gone);
+        let (rows, is_erased) = erase_notification(tx, no)?;
+        deleted.notifications += u64::from(is_erased);
         return Ok(Some(rows));
     }
     if let Some(before) = cutoffs.outcomes_before
@@ -338,8 +344,12 @@ fn delete_next(
 }
 
 /// The oldest notification that ended before `before` and has one of these values of `kept`.
-fn next_expired(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64>, StoreError> {
-    for kept in kept {
+fn next_expired(
+    tx: &Connection,
+    kept_values: &[i64],
+    before: i64,
+) -> Result<Option<i64>, StoreError> {
+    for kept in kept_values {
         let no = tx
             .prepare_cached(
                 "select no from notifications indexed by notifications_ended
@@ -356,12 +366,15 @@ fn next_expired(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64
     Ok(None)
 }
 
-fn clear_kept_flag(tx: &Connection, no: i64, what: i64) -> Result<(), StoreError> {
+/// Clears a bit of `notifications.kept`, since the data of this kind is deleted.
+fn clear_kept_flag(tx: &Connection, no: i64, bit: i64) -> Result<(), StoreError> {
     tx.prepare_cached("update notifications set kept = kept & ~?2 where no = ?1")?
-        .execute([no, what])?;
+        .execute([no, bit])?;
     Ok(())
 }
 
+/// Deletes at most [`RETENTION_ROWS_MAX`] engagement events of a notification. Returns their
+/// number.
 fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
     let rows = tx
         .prepare_cached(
@@ -385,6 +398,7 @@ fn read_queues(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, St
     Ok(queues.0.to_vec())
 }
 
+/// The queue of every platform.
 struct Queues([Queue; Platform::ALL.len()]);
 
 impl Queues {
@@ -393,19 +407,16 @@ impl Queues {
         queues.find(|queue| queue.platform == platform).expect("every platform is listed")
     }
 
-    /// Records work that was due at `at`.
-    fn add_due(&mut self, platform: Platform, at: Option<i64>) {
+    /// Records work that is due at `due_at`, if it has a due time.
+    fn add_due(&mut self, platform: Platform, due_at: Option<i64>) {
         let queue = self.of(platform);
-        let at = at.map(Timestamp);
-        queue.oldest_due_at = match (queue.oldest_due_at, at) {
-            (Some(oldest), Some(at)) => Some(oldest.min(at)),
-            (oldest, at) => oldest.or(at),
-        };
+        let due_at = due_at.map(Timestamp);
+        queue.oldest_due_at = queue.oldest_due_at.into_iter().chain(due_at).min();
     }
 }
 
-/// Adds due notifications without a dispatch. Their number grows if the delivery engine does not
-/// run.
+/// Adds the due times of notifications that are due and not started. They become old only if the
+/// delivery engine does not run.
 fn add_not_started(
     connection: &Connection,
     now: Timestamp,
@@ -419,13 +430,15 @@ fn add_not_started(
     )?;
     let mut rows = notifications.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
     while let Some(row) = rows.next()? {
-        let at = row.get(1)?;
-        platforms_of(row.get(0)?).into_iter().for_each(|platform| queues.add_due(platform, at));
+        let due_at = row.get(1)?;
+        for platform in platforms_of(row.get(0)?) {
+            queues.add_due(platform, due_at);
+        }
     }
     Ok(())
 }
 
-/// Adds dispatches whose scan has not ended, oldest first.
+/// Adds the due times of the oldest dispatches whose scan has not ended.
 fn add_not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
     let mut dispatches = connection.prepare_cached(concat!(
         "select d.platform, min(n.due_at) from
@@ -461,6 +474,7 @@ fn add_sending(connection: &Connection, queues: &mut Queues) -> Result<(), Store
     Ok(())
 }
 
+/// Adds the retries without an outcome.
 fn add_retrying(
     connection: &Connection,
     now: Timestamp,

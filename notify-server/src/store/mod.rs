@@ -108,7 +108,8 @@ struct StoreParts {
     writer: Writer,
     readers: Readers,
     listeners: Listeners,
-    /// How often another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too
+    /// long.
     busy: Arc<AtomicU64>,
     /// Dropped when the store is closed: the lock of the file, or the thread that listens for the
     /// changes of other servers.
@@ -133,8 +134,10 @@ pub struct Store {
     seen: Arc<LastSeenBuffer>,
     heuristic: Arc<UnchangedHeuristic>,
     listeners: Listeners,
-    /// How often another process locked the database for too long.
+    /// The number of operations that failed because another process locked the database for too
+    /// long.
     busy: Arc<AtomicU64>,
+    /// Dropped when the store is closed.
     held: Mutex<Option<CloseGuard>>,
     in_place: Option<InPlace>,
 }
@@ -161,7 +164,7 @@ impl Store {
         })
     }
 
-    /// Sets a fault that the writer will meet.
+    /// Sets a fault, with which a later write or commit fails.
     #[cfg(any(test, feature = "testing"))]
     pub fn fail(&self, fault: Fault) {
         self.writer.faults().set(fault);
@@ -170,7 +173,7 @@ impl Store {
     /// Removes the fault that was set.
     #[cfg(any(test, feature = "testing"))]
     pub fn mend(&self) {
-        self.writer.faults().lift();
+        self.writer.faults().remove();
     }
 
     /// The number of statements that reads have run so far.
@@ -179,7 +182,7 @@ impl Store {
         self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Runs reads on a read-only connection; all of them see one snapshot.
+    /// Runs the reads of `work` on a read-only connection. All of them see the same snapshot.
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,

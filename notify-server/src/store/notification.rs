@@ -228,10 +228,10 @@ impl Store {
         preview: NotificationPreview,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationPreview>, StoreError> {
-        match once {
-            None => Ok(Idempotent::Executed(preview)),
-            once => self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await,
+        if once.is_none() {
+            return Ok(Idempotent::Executed(preview));
         }
+        self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await
     }
 
     /// Cancels the deliveries of a notification that have not been sent. Refused with the path `id`
@@ -275,8 +275,8 @@ struct NotificationRow<'a> {
     audience_until: Option<i64>,
 }
 
-/// Accepts a notification. If it is due now and all ids that it names are unknown, returns their
-/// number.
+/// Accepts a notification. If the notification is due now and all ids that it names are unknown,
+/// returns the number of ids.
 fn accept(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -314,7 +314,9 @@ fn accept(
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, poll, new.at)?;
     }
-    tx.changed(if is_due || local_time.is_some() {
+    // Some zones of a notification at a local time may be due now.
+    let may_start_now = is_due || local_time.is_some();
+    tx.changed(if may_start_now {
         DeliveryChange::NotificationDue
     } else {
         DeliveryChange::NotificationScheduled
@@ -333,12 +335,12 @@ fn count_if_all_unknown(
     let all_ids = || android.iter().chain(ios).chain(any);
     let ids: Vec<&str> = all_ids().map(DeviceId::as_str).collect();
     let keys = keys_by_ids(connection, app, &ids)?;
-    let is_on = |id: &DeviceId, platform: Platform| {
+    let is_device_of = |id: &DeviceId, platform: Platform| {
         keys.get(id.as_str()).is_some_and(|key| key.platform() == platform)
     };
     let is_any_known = any.iter().any(|id| keys.contains_key(id.as_str()))
-        || android.iter().any(|id| is_on(id, Platform::Android))
-        || ios.iter().any(|id| is_on(id, Platform::Ios));
+        || android.iter().any(|id| is_device_of(id, Platform::Android))
+        || ios.iter().any(|id| is_device_of(id, Platform::Ios));
     Ok((!is_any_known).then(|| all_ids().count() as u64))
 }
 
@@ -371,6 +373,7 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
     Ok(())
 }
 
+/// Writes a notification. Refuses an inactive campaign and an id in use.
 fn insert(
     tx: &WriteTx<'_>,
     app: AppNo,
@@ -383,17 +386,17 @@ fn insert(
         Some(CampaignRef::Id(id)) => Some(id),
     };
     if let Some(id) = campaign {
-        let active = tx
+        let is_active = tx
             .prepare_cached(
                 "select 1 from campaigns where app_no = ?1 and id = ?2 and status = 'active'",
             )?
             .exists(params![app.0, id.0.as_bytes()])?;
-        if !active {
-            let mut broken = vec![format!("campaign_id: {NO_CAMPAIGN}")];
+        if !is_active {
+            let mut broken_rules = vec![format!("campaign_id: {NO_CAMPAIGN}")];
             if number_of(tx, app, row.id)?.is_some() {
-                broken.push(format!("id: {ID_IN_USE}"));
+                broken_rules.push(format!("id: {ID_IN_USE}"));
             }
-            StoreError::refused_if(broken)?;
+            StoreError::refused_if(broken_rules)?;
         }
     }
     let no = tx
@@ -429,6 +432,7 @@ fn insert(
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
 }
 
+/// Writes the poll of a notification. The poll keeps the current language of the application.
 fn insert_poll(
     tx: &Connection,
     app: AppNo,
@@ -523,12 +527,12 @@ fn cancel_dispatches(
     no: NotificationNo,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let before = canceled_so_far(tx, no)?;
+    let canceled_before = canceled_so_far(tx, no)?;
     tx.prepare_cached(
         "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
          zones_canceled = case when next_zone_at is not null then 1 else 0 end, next_zone_at = null where no = ?1",
     )?
-    .execute([no.0, at.as_ms(), before])?;
+    .execute([no.0, at.as_ms(), canceled_before])?;
     let dispatches = tx
         .prepare_cached(
             "update dispatches set is_canceled = 1

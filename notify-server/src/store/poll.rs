@@ -105,11 +105,12 @@ impl Store {
     ) -> Result<(PollRow, Option<AnswerId>), StoreError> {
         self.read(move |connection| {
             let (_, no, id) = by_public_id(connection, public_id)?;
-            let given = match visitor {
+            let given_answer = match visitor {
                 Some(visitor) => vote_of(connection, no, visitor)?,
                 None => None,
             };
-            Ok((read(connection, no, id)?.ok_or(StoreError::NotFound)?, given))
+            let poll = read(connection, no, id)?.ok_or(StoreError::NotFound)?;
+            Ok((poll, given_answer))
         })
         .await
     }
@@ -125,14 +126,14 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         // A read finds a repeated vote without a commit.
-        let answered = self
+        let given_answer = self
             .read(move |connection| {
                 let (_, no, _) = by_public_id(connection, public_id)?;
                 answer_index(connection, no, answer)?;
                 vote_of(connection, no, visitor)
             })
             .await?;
-        if answered.is_some() {
+        if given_answer.is_some() {
             return Ok(());
         }
         self.write(Operation::AnswerPublicPoll, move |tx| {
@@ -148,7 +149,7 @@ fn by_public_id(
     connection: &Connection,
     public_id: Uuid,
 ) -> Result<(AppNo, NotificationNo, NotificationId), StoreError> {
-    let found = connection
+    let numbers_and_id = connection
         .prepare_cached(
             "select n.app_no, n.no, n.id from polls p join notifications n on n.no = p.notification_no
              join apps a on a.no = n.app_no where p.public_id = ?1 and a.status = 'active'",
@@ -157,7 +158,7 @@ fn by_public_id(
             Ok((AppNo(row.get(0)?), NotificationNo(row.get(1)?), row.get(2)?))
         })
         .optional()?;
-    let (app, no, id): (_, _, String) = found.ok_or(StoreError::NotFound)?;
+    let (app, no, id): (_, _, String) = numbers_and_id.ok_or(StoreError::NotFound)?;
     let id = NotificationId::new(id).map_err(|rule| StoreError::Backend(rule.into()))?;
     Ok((app, no, id))
 }
@@ -168,7 +169,7 @@ fn vote_of(
     no: NotificationNo,
     visitor: Visitor,
 ) -> Result<Option<AnswerId>, StoreError> {
-    let given = connection
+    let answer = connection
         .prepare_cached(
             "select a.id from poll_visitors v join poll_answers a
              on a.notification_no = v.notification_no and a.place = v.place
@@ -176,7 +177,7 @@ fn vote_of(
         )?
         .query_row(params![no.0, visitor.0], |row| uuid_at(row, 0).map(AnswerId))
         .optional()?;
-    Ok(given)
+    Ok(answer)
 }
 
 /// Reads the index of an answer of a poll.
@@ -215,6 +216,7 @@ fn count_vote_on_page(
     record_vote_event(tx, app, no, answer, None, now)
 }
 
+/// Reads a poll; `None` if the notification has no poll.
 fn read(
     connection: &Connection,
     no: NotificationNo,
@@ -256,6 +258,8 @@ fn read(
     Ok(poll)
 }
 
+/// Counts a vote that the application reports. The device votes once. A vote without a device
+/// always counts.
 fn count_vote(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -311,8 +315,8 @@ fn record_vote_event(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let answer = answer.to_string();
-    let about = EventRefs { notification: Some(no), device, detail: Some(&answer) };
-    event::record(tx, app, WebhookEventType::PollAnswered, about, now)
+    let refs = EventRefs { notification: Some(no), device, detail: Some(&answer) };
+    event::record(tx, app, WebhookEventType::PollAnswered, refs, now)
 }
 
 /// Whether a device has voted.
@@ -349,6 +353,7 @@ fn has_answer(
     Ok(existing)
 }
 
+/// Increments the counter of an answer.
 fn count_click(tx: &Connection, no: NotificationNo, answer: AnswerId) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",

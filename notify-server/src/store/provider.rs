@@ -94,10 +94,10 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(Operation::ReleaseProvider, move |tx| {
             let no = app_no(tx, app)?;
-            let configured = tx
+            let is_configured = tx
                 .prepare_cached("select 1 from providers where app_no = ?1 and provider = ?2")?
                 .exists(params![no.0, provider.as_str()])?;
-            if !configured {
+            if !is_configured {
                 return Err(StoreError::NotFound);
             }
             checkpoint::release(tx, no, provider)?;
@@ -204,6 +204,7 @@ fn provider_of(row: &Row<'_>) -> sql::Result<ProviderRow> {
 
 // The provider tokens that servers share.
 
+/// Reads a stored token.
 fn read_token(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, StoreError> {
     let row = connection
         .prepare_cached(

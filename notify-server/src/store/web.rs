@@ -30,7 +30,7 @@ pub struct NewBrowser {
     /// The device that the browser claims to be, and the SHA-256 of the secret that it presents.
     pub existing: Option<(DeviceId, [u8; 32])>,
     /// The generated id for an unknown browser.
-    pub made: DeviceId,
+    pub generated_id: DeviceId,
     /// The SHA-256 of the secret that the browser gets if it presents no valid secret.
     pub secret: [u8; 32],
     /// Tags to set.
@@ -118,7 +118,7 @@ impl Store {
     }
 
     /// Whether a device exists and has the secret with this SHA-256.
-    pub async fn opens_device(
+    pub async fn is_device_secret(
         &self,
         app: AppNo,
         id: DeviceId,

@@ -172,7 +172,7 @@ pub struct AttemptOutcome {
 }
 
 /// The columns that [`webhook_of`] reads.
-const WEBHOOK: &str = "w.no, w.id, w.url, w.events, w.description, w.enabled, w.disabled_reason, \
+const WEBHOOK_COLUMNS: &str = "w.no, w.id, w.url, w.events, w.description, w.enabled, w.disabled_reason, \
     w.failing_since, w.dropped, w.previous_until, w.created_at, w.updated_at, \
     (select count(*) from webhook_messages m where m.webhook_no = w.no and m.state = 0)";
 
@@ -203,12 +203,14 @@ impl Store {
         now: Timestamp,
     ) -> Result<Webhook, StoreError> {
         self.read(move |connection| {
-            let sql = format!("select {WEBHOOK} from webhooks w where w.app_no = ?1 and w.id = ?2");
-            let found = connection
+            let sql = format!(
+                "select {WEBHOOK_COLUMNS} from webhooks w where w.app_no = ?1 and w.id = ?2"
+            );
+            let row = connection
                 .prepare_cached(&sql)?
                 .query_row(params![app.0, id.0.as_bytes()], |row| webhook_of(row, now))
                 .optional()?;
-            found.map(|(_, webhook)| webhook).ok_or(StoreError::NotFound)
+            row.map(|(_, webhook)| webhook).ok_or(StoreError::NotFound)
         })
         .await
     }
@@ -226,7 +228,7 @@ impl Store {
             let after = cursors.decode_number(&page)?.unwrap_or(0);
             let rows = connection
                 .prepare_cached(&format!(
-                    "select {WEBHOOK} from webhooks w where w.app_no = ?1 and w.no > ?2
+                    "select {WEBHOOK_COLUMNS} from webhooks w where w.app_no = ?1 and w.no > ?2
                      order by w.no limit ?3"
                 ))?
                 .query_map([app.0, after, rows_wanted(&page)], |row| webhook_of(row, now))?
@@ -333,11 +335,11 @@ impl Store {
         at: Timestamp,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<WebhookRecovered>, StoreError> {
-        // Searched outside of the write transaction, which a search through many messages would
+        // The search through many messages runs outside of the write transaction, which it would
         // delay.
-        let recovery =
-            self.read(move |connection| message::find_failed(connection, app, webhook, since));
-        let recovery = recovery.await?;
+        let recovery = self
+            .read(move |connection| message::find_failed(connection, app, webhook, since))
+            .await?;
         self.write_once(Operation::RecoverMessages, app, once, move |tx| {
             message::recover(tx, app, &recovery, at)
         })
@@ -464,7 +466,7 @@ fn change(
     Ok(())
 }
 
-/// Disables a webhook and ends its pending messages. They are about [`MESSAGES_PENDING_MAX`] rows
+/// Disables a webhook and ends its pending messages, of which it has about [`MESSAGES_PENDING_MAX`]
 /// at most.
 fn disable(
     tx: &Connection,
@@ -491,6 +493,7 @@ fn number_of(connection: &Connection, app: AppNo, id: WebhookId) -> Result<Webho
         .ok_or(StoreError::NotFound)
 }
 
+/// Reads a webhook and its number from a row of [`WEBHOOK_COLUMNS`].
 fn webhook_of(row: &Row<'_>, now: Timestamp) -> sql::Result<(i64, Webhook)> {
     let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
     let webhook = Webhook {

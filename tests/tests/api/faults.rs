@@ -61,7 +61,7 @@ async fn a_full_disk_is_503_and_nothing_is_stored() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.get("/v1/notifications").await.ok();
-    server.store().fail(Fault::EveryCommit);
+    server.store().fail(Fault::FailEveryCommit);
     let answer = caller.post("/v1/notifications", &to_android()).await;
     answer.rejected(503, &["unavailable"]);
     server.store().mend();

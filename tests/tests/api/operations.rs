@@ -81,7 +81,7 @@ async fn a_server_that_cannot_write_is_not_ready() {
     let server = TestServer::without_providers().await;
     let anyone = server.anonymous();
     anyone.get("/readyz").await.ok();
-    server.store().fail(Fault::EveryCommit);
+    server.store().fail(Fault::FailEveryCommit);
     server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
     server.store().mend();

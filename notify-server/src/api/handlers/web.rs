@@ -48,7 +48,7 @@ pub(crate) async fn subscribe(
     let browser = NewBrowser {
         subscription: browser.subscription,
         existing: browser.device.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
-        made: DeviceId::from(Uuid::now_v7()),
+        generated_id: DeviceId::from(Uuid::now_v7()),
         secret: hash,
         tags: browser.tags,
     };
@@ -141,7 +141,7 @@ async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
     let header = ctx.headers().get(&SECRET_HEADER).ok_or(ApiError::DeviceUnauthorized)?;
     let secret = sha256(header.as_bytes());
-    if ctx.api.store.opens_device(ctx.app_no(), device.clone(), secret).await? {
+    if ctx.api.store.is_device_secret(ctx.app_no(), device.clone(), secret).await? {
         Ok(device)
     } else {
         Err(ApiError::DeviceUnauthorized)

@@ -53,10 +53,10 @@ pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
                 (world.disk_is_full(), world.loses_answer())
             };
             if is_full {
-                store.fail(Fault::Commit(1));
+                store.fail(Fault::FailCommit(1));
             } else if loses_answer {
                 lock(&world).record_event("disk: an answer may be lost");
-                store.fail(Fault::Answer(1));
+                store.fail(Fault::LoseCommitReply(1));
             }
             let writes = store.commit_waiting(most);
             if loses_answer {

@@ -95,8 +95,8 @@ impl Script {
                 };
                 tasks.spawn(configure(process.clone(), app, kind, rate));
             }
-            79..82 => process.store.fail(Fault::Commit(self.rng.u32(1..4))),
-            82..86 => process.store.fail(Fault::Transaction(self.rng.u32(1..8))),
+            79..82 => process.store.fail(Fault::FailCommit(self.rng.u32(1..4))),
+            82..86 => process.store.fail(Fault::RollBackAtWrite(self.rng.u32(1..8))),
             86..89 => {
                 let mut world = lock(&process.world);
                 world.disk.is_slow = self.rng.u8(0..3) == 0;

@@ -235,9 +235,9 @@ async fn intermittent_storage_failures_lose_and_repeat_nothing() {
     let database = rig.database.clone();
     rig.provider.script(move |token, attempt| {
         if attempt == 1 && token.ends_with("50") {
-            database.fail(Fault::Commit(1));
+            database.fail(Fault::FailCommit(1));
         } else if attempt == 1 && token.ends_with("00") {
-            database.fail(Fault::Transaction(1));
+            database.fail(Fault::RollBackAtWrite(1));
         }
         ScriptedAnswer::Answer(delivered())
     });
@@ -258,7 +258,7 @@ async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
     let database = rig.database.clone();
     rig.provider.script(move |token, _| {
         if token.ends_with("50") {
-            database.fail(Fault::Answer(1));
+            database.fail(Fault::LoseCommitReply(1));
         }
         if token.ends_with('1') {
             ScriptedAnswer::Held(delivered())
@@ -287,7 +287,7 @@ async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
-    rig.database.fail(Fault::Answer(1));
+    rig.database.fail(Fault::LoseCommitReply(1));
     let lost = rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     rig.clock.advance(Duration::from_secs(3));

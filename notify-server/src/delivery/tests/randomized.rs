@@ -112,9 +112,9 @@ impl RandomizedRun {
                 let id = DeviceId::new(&name).unwrap();
                 let _ = self.rig.store.remove_tag(self.rig.app, id, "vip".into()).await;
             }
-            66..68 => self.rig.database.fail(Fault::Commit(self.rng.u32(1..4))),
-            68..69 => self.rig.database.fail(Fault::Answer(self.rng.u32(1..4))),
-            69..72 => self.rig.database.fail(Fault::Transaction(self.rng.u32(1..6))),
+            66..68 => self.rig.database.fail(Fault::FailCommit(self.rng.u32(1..4))),
+            68..69 => self.rig.database.fail(Fault::LoseCommitReply(self.rng.u32(1..4))),
+            69..72 => self.rig.database.fail(Fault::RollBackAtWrite(self.rng.u32(1..6))),
             72..74 => self.configure().await,
             74..76 => {
                 self.rig.stop().await;

@@ -126,7 +126,7 @@ async fn sequential_sends_share_the_commits_of_their_outcomes() {
 async fn a_single_whose_accept_has_an_unknown_outcome_is_sent_once() {
     let mut rig = rig(10, 2).await;
     let sent = rig.provider.journal().len();
-    rig.database.fail(Fault::Answer(1));
+    rig.database.fail(Fault::LoseCommitReply(1));
     rig.try_accept(to("d00000")).await.unwrap_err();
     rig.provider.arrived(sent + 1).await;
     let id = rig.accept(to("d00001")).await;
@@ -240,7 +240,7 @@ async fn outcomes_are_committed_once_storage_recovers() {
     let before = rig.provider.journal().len();
     let id = send(&rig, "d00000").await;
     rig.provider.arrived(before + 1).await;
-    rig.database.fail(Fault::Commit(1));
+    rig.database.fail(Fault::FailCommit(1));
     rig.provider.release();
     let record = rig.until(&id, is_completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));

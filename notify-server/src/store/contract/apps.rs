@@ -30,14 +30,14 @@ async fn bootstrap_creates_the_first_application_once(store: &Store) {
 
 #[apply(contract)]
 async fn unshown_keys_get_additional_keys(store: &Store) {
-    let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
+    let replaced = store.add_keys_if_unshown(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "there is no application yet");
     let id = AppId(Uuid::now_v7());
     let [first, second] =
         [(1, 2), (3, 4)].map(|(api, admin)| (fixtures::key(api), fixtures::key(admin)));
     let app = fixtures::new_app("default");
     store.bootstrap(id, app, first.0.clone(), first.1.clone()).await.unwrap();
-    let replaced = store.replace_unshown_keys(second.0.clone(), second.1.clone()).await;
+    let replaced = store.add_keys_if_unshown(second.0.clone(), second.1.clone()).await;
     assert!(replaced.unwrap());
     for (api, admin) in [first, second] {
         let access = store.find_app_by_key(api.hash).await.unwrap().unwrap();
@@ -45,7 +45,7 @@ async fn unshown_keys_get_additional_keys(store: &Store) {
         assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
     }
     store.keys_shown().await.unwrap();
-    let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
+    let replaced = store.add_keys_if_unshown(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "they were shown");
     assert_eq!(store.find_app_by_key(fixtures::key(5).hash).await.unwrap(), None);
 }

@@ -212,8 +212,8 @@ async fn facts_report_the_progress_of_a_delivery(store: &Store) {
     let notification = under_way(store, app).await.notification_id;
     fixtures::registered(store, app, fixtures::android("later")).await;
     fixtures::registered(store, app, fixtures::ios("ios")).await;
-    let settled = |settled, reason: Option<&str>| DeliveryProgress::Settled {
-        settled,
+    let settled = |outcome, reason: Option<&str>| DeliveryProgress::Settled {
+        outcome,
         reason: reason.map(str::to_owned),
         attempts: 1,
         first_attempt_at: None,
@@ -236,7 +236,7 @@ async fn facts_report_the_progress_of_a_delivery(store: &Store) {
         (
             "d005",
             DeliveryProgress::Settled {
-                settled: Outcome::Sent,
+                outcome: Outcome::Sent,
                 reason: None,
                 attempts: 2,
                 first_attempt_at: Some(NOW),

@@ -187,7 +187,7 @@ async fn daily_counters_survive_deletion(store: &Store) {
     assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
     let later = NOW.plus_ms(DAY_MS);
     let cutoffs = RetentionCutoffs {
-        answers_before: Timestamp(0),
+        idempotency_before: Timestamp(0),
         outcomes_before: Some(later),
         events_before: Some(later),
         notifications_before: Some(later),

@@ -20,7 +20,7 @@ const LATER: Timestamp = NOW.plus_ms(DAY_MS);
 
 /// Cutoffs with which nothing is expired.
 const NOTHING: RetentionCutoffs = RetentionCutoffs {
-    answers_before: Timestamp(0),
+    idempotency_before: Timestamp(0),
     outcomes_before: None,
     events_before: None,
     notifications_before: None,
@@ -34,7 +34,7 @@ async fn delete_all(store: &Store, cutoffs: RetentionCutoffs) -> (RetentionProgr
     loop {
         let step = store.delete_expired(cutoffs).await.unwrap();
         steps += 1;
-        sum.answers += step.answers;
+        sum.idempotency_records += step.idempotency_records;
         sum.outcomes += step.outcomes;
         sum.events += step.events;
         sum.notifications += step.notifications;
@@ -111,7 +111,7 @@ async fn unfinished_and_recent_notifications_stay(store: &Store) {
     let open = fixtures::android_dispatch(store, app).await;
     let (_, page) = fixtures::whole_page(store, &open).await;
     let all = |before: Timestamp| RetentionCutoffs {
-        answers_before: before,
+        idempotency_before: before,
         outcomes_before: Some(before),
         events_before: Some(before),
         notifications_before: Some(before),
@@ -181,12 +181,16 @@ async fn idempotency_records_expire_without_requests(store: &Store) {
         store.register_device(app, fixtures::android("x"), NOW, Some(key)).await.unwrap();
     }
     let (kept, _) =
-        delete_all(store, RetentionCutoffs { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
+        delete_all(store, RetentionCutoffs { idempotency_before: NOW.plus_ms(-1), ..NOTHING })
+            .await;
     assert_eq!(kept, RetentionProgress::default());
     let at = NOW.plus_ms(REPLAY_KEPT_MS);
-    let cutoffs = RetentionCutoffs { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
+    let cutoffs = RetentionCutoffs { idempotency_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
     let (deleted, _) = delete_all(store, cutoffs).await;
-    assert_eq!(deleted, RetentionProgress { answers: 3, ..RetentionProgress::default() });
+    assert_eq!(
+        deleted,
+        RetentionProgress { idempotency_records: 3, ..RetentionProgress::default() }
+    );
 }
 
 /// An interrupted deletion continues where it stopped.
@@ -295,15 +299,15 @@ async fn clock_doubt_is_stored_until_confirmed(store: &Store) {
     assert!(!store.confirm_clock().await.unwrap(), "it is not in doubt");
     let mark = |in_doubt| ClockMark { trusted_at: NOW, in_doubt };
     for mark in [mark(false), mark(true)] {
-        assert!(!store.keep_clock(mark).await.unwrap());
+        assert!(!store.store_clock_mark(mark).await.unwrap());
         assert_eq!(store.clock_mark().await.unwrap(), Some(mark));
     }
     assert!(store.confirm_clock().await.unwrap());
-    assert!(store.keep_clock(mark(true)).await.unwrap(), "it was confirmed");
+    assert!(store.store_clock_mark(mark(true)).await.unwrap(), "it was confirmed");
     assert_eq!(store.clock_mark().await.unwrap(), None);
     // One server has seen the confirmation; so does the next one.
     let confirmed = ClockMark { trusted_at: NOW.plus_ms(2 * DAY_MS), in_doubt: false };
-    assert!(!store.keep_clock(confirmed).await.unwrap());
-    assert!(store.keep_clock(mark(true)).await.unwrap());
+    assert!(!store.store_clock_mark(confirmed).await.unwrap());
+    assert!(store.store_clock_mark(mark(true)).await.unwrap());
     assert_eq!(store.clock_mark().await.unwrap(), Some(confirmed));
 }

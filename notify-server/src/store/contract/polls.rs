@@ -172,7 +172,7 @@ async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
     set(AppStatus::Active).await;
     store.answer_public_poll(page, yes, visitor(2), NOW).await.unwrap();
     let cutoffs = RetentionCutoffs {
-        answers_before: notify_core::Timestamp(0),
+        idempotency_before: notify_core::Timestamp(0),
         outcomes_before: None,
         events_before: None,
         notifications_before: Some(NOW.plus_ms(1)),

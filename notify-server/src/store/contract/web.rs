@@ -29,7 +29,13 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
         utc_offset_minutes: 0,
         details: DeviceDetails::default(),
     };
-    NewBrowser { subscription, existing: None, made: id(made), secret: secret(made), tags: vec![] }
+    NewBrowser {
+        subscription,
+        existing: None,
+        generated_id: id(made),
+        secret: secret(made),
+        tags: vec![],
+    }
 }
 
 /// Allows a site, and subscribes one of its browsers.
@@ -98,29 +104,29 @@ async fn address_alone_does_not_identify_a_browser(store: &Store) {
     // With the same keys it is the same browser. It has lost its secret and gets a new one.
     let same = subscribed(store, app, browser("1", 'k', "b")).await;
     assert_eq!(same, SubscribedBrowser { id: id("a"), has_new_secret: true });
-    assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
-    assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
+    assert!(!store.is_device_secret(app, id("a"), secret("a")).await.unwrap());
+    assert!(store.is_device_secret(app, id("a"), secret("b")).await.unwrap());
     // With other keys it is another browser: the device keeps everything except the address.
     let other_browser = subscribed(store, app, browser("1", 'x', "c")).await;
     assert_eq!(other_browser.id, id("c"));
-    assert!(!store.opens_device(app, id("a"), secret("c")).await.unwrap());
-    assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
+    assert!(!store.is_device_secret(app, id("a"), secret("c")).await.unwrap());
+    assert!(store.is_device_secret(app, id("a"), secret("b")).await.unwrap());
 }
 
 #[apply(contract)]
 async fn secret_is_deleted_with_its_device(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
-    assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
+    assert!(store.is_device_secret(app, id("a"), secret("a")).await.unwrap());
     for (app, device, with) in [(other_app, "a", "a"), (app, "a", "b"), (app, "b", "a")] {
-        assert!(!store.opens_device(app, id(device), secret(with)).await.unwrap());
+        assert!(!store.is_device_secret(app, id(device), secret(with)).await.unwrap());
     }
     store.delete_device(app, id("a"), NOW).await.unwrap();
-    assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
+    assert!(!store.is_device_secret(app, id("a"), secret("a")).await.unwrap());
     // Nor is there one for a device with this id that is not a browser.
     subscribed(store, app, browser("2", 'k', "p")).await;
     fixtures::registered(store, app, fixtures::android("p")).await;
-    assert!(!store.opens_device(app, id("p"), secret("p")).await.unwrap());
+    assert!(!store.is_device_secret(app, id("p"), secret("p")).await.unwrap());
 }
 
 /// A subscription of a backend, with an API key.
@@ -206,7 +212,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     subscribed(store, app, browser("5", 'k', "e")).await;
     subscribed_by_backend(store, app, "5", "e").await;
     let cutoffs = |before| RetentionCutoffs {
-        answers_before: Timestamp(0),
+        idempotency_before: Timestamp(0),
         outcomes_before: None,
         events_before: None,
         notifications_before: None,

@@ -79,8 +79,9 @@ pub(super) fn commit(
     inbound::verify(tx, &checkpoint.verified)?;
     disable(tx, seen, checkpoint.dead.iter())?;
     if retries > 0 || checkpoint.finished {
-        let by = PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
-        settle::apply_delta(tx, page.dispatch, by, checkpoint.at)?;
+        let delta =
+            PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
+        settle::apply_delta(tx, page.dispatch, delta, checkpoint.at)?;
     }
     // A delivery that was in flight when the dispatch was canceled must not be retried.
     if retries > 0 && is_canceled(tx, page.dispatch)? {
@@ -151,7 +152,7 @@ fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, Stor
     Ok(true)
 }
 
-/// Counts the outcomes by their codes.
+/// Counts the outcomes. The index of a count is the code of the outcome.
 fn count_by_code(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
     let mut counts = [0; Outcome::ALL.len()];
     for outcome in settled {
@@ -160,6 +161,7 @@ fn count_by_code(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
     counts
 }
 
+/// Adds the failed deliveries to the counters of their reasons.
 fn count_failures(
     tx: &Connection,
     dispatch: DispatchNo,
@@ -173,7 +175,7 @@ fn count_failures(
     }
     reasons
         .into_iter()
-        .try_for_each(|(reason, by)| settle::count_failures(tx, dispatch, reason, by))
+        .try_for_each(|(reason, failures)| settle::count_failures(tx, dispatch, reason, failures))
 }
 
 /// The reason under which an outcome is counted as a failure; `None` if it is not a failure.
@@ -235,7 +237,8 @@ impl PendingCounts {
         self.0.entry(counter).or_insert((key, created_at, 0)).2 += 1;
     }
 
-    fn count(&mut self, tx: &Connection) -> Result<(), StoreError> {
+    /// Subtracts the devices from the counters of enabled devices.
+    fn write(&mut self, tx: &Connection) -> Result<(), StoreError> {
         let counts = std::mem::take(&mut self.0).into_values();
         counts.into_iter().try_for_each(|(key, created_at, by)| count_dead(tx, key, created_at, by))
     }
@@ -261,11 +264,12 @@ pub(super) fn disable<'r>(
         {
             continue;
         }
-        if let Some(answers_before) = dead.ambiguous {
+        if let Some(responses_before) = dead.ambiguous {
             // The guard may enable devices again that this loop has disabled. They have to be
             // counted as disabled first.
-            pending.count(tx)?;
-            if !count_ambiguous(tx, dead, answers_before)? {
+            pending.write(tx)?;
+            let may_disable = count_ambiguous(tx, dead, responses_before)?;
+            if !may_disable {
                 continue;
             }
         }
@@ -273,7 +277,7 @@ pub(super) fn disable<'r>(
             pending.add(dead.key, created_at);
         }
     }
-    pending.count(tx)
+    pending.write(tx)
 }
 
 /// Disables one device. Returns its time of creation if it was enabled until now, so that the
@@ -284,7 +288,7 @@ fn disable_device(
 ) -> Result<Option<Timestamp>, StoreError> {
     // A query and an update instead of one update with RETURNING, for which SQLite builds a
     // temporary table each time.
-    let found = tx
+    let enabled = tx
         .prepare_cached(
             "select push_disabled, created_at from devices
              where key = ?1 and address = ?2 and dead_at is null and coalesce(ios_env, ?3) = ?4",
@@ -299,12 +303,12 @@ fn disable_device(
             |row| Ok((row.get::<bool>(0)?, Timestamp(row.get(1)?))),
         )
         .optional()?;
-    let Some((push_disabled, created_at)) = found else { return Ok(None) };
+    let Some((push_disabled, created_at)) = enabled else { return Ok(None) };
     tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
         .execute(params![dead.key.0, &*dead.reason, dead.at.as_ms()])?;
-    let about =
+    let refs =
         EventRefs { device: Some(dead.key), detail: Some(&dead.reason), ..EventRefs::default() };
-    event::record(tx, dead.key.app(), WebhookEventType::DeviceUnregistered, about, dead.at)?;
+    event::record(tx, dead.key.app(), WebhookEventType::DeviceUnregistered, refs, dead.at)?;
     Ok((!push_disabled).then_some(created_at))
 }
 
@@ -313,8 +317,8 @@ fn disable_device(
 // device. Above the threshold it trips: the recently disabled devices are enabled again, and
 // nothing more is disabled or sent until an administrator resets the guard.
 
-/// Recent ambiguous reports. Each is the number of the response, counted by the guard, and the
-/// device.
+/// Recent ambiguous reports, each with the number of its response and its device. The guard numbers
+/// the responses from 1.
 type RecentReports = Vec<(i64, DeviceKey)>;
 
 /// Identifies a guard.
@@ -325,20 +329,22 @@ struct GuardKey {
     env: IosEnv,
 }
 
+/// The state of a guard.
 struct Guard {
     /// The number of responses so far.
-    answers: i64,
-    /// The ambiguous reports within the window.
+    responses: i64,
+    /// The ambiguous reports among the last [`GUARD_WINDOW`] responses.
     latest: RecentReports,
     has_tripped: bool,
 }
 
-/// Counts an ambiguous report, and trips the guard above the threshold. `answers_before` is the
-/// number of responses since the last ambiguous report. Returns whether the device may be disabled.
+/// Counts an ambiguous report, and trips the guard above [`GUARD_THRESHOLD`]. `responses_before` is
+/// the number of responses between the previous ambiguous report and this one. Returns whether the
+/// device may be disabled.
 pub(super) fn count_ambiguous(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
-    answers_before: u32,
+    responses_before: u32,
 ) -> Result<bool, StoreError> {
     let (app, platform) = (dead.key.app(), dead.key.platform());
     let key = GuardKey { app, platform, env: dead.ios_env };
@@ -346,9 +352,9 @@ pub(super) fn count_ambiguous(
     if guard.has_tripped {
         return Ok(false);
     }
-    guard.answers += i64::from(answers_before) + 1;
-    guard.latest.retain(|(answer, _)| guard.answers - answer < i64::from(GUARD_WINDOW));
-    guard.latest.push((guard.answers, dead.key));
+    guard.responses += i64::from(responses_before) + 1;
+    guard.latest.retain(|(response, _)| guard.responses - response < i64::from(GUARD_WINDOW));
+    guard.latest.push((guard.responses, dead.key));
     guard.has_tripped = guard.latest.len() > GUARD_THRESHOLD;
     if guard.has_tripped {
         for (_, key) in std::mem::take(&mut guard.latest) {
@@ -406,6 +412,7 @@ pub(in crate::store) fn release(
     Ok(())
 }
 
+/// Reads the state of a guard.
 fn read_guard(
     tx: &WriteTx<'_>,
     GuardKey { app, platform, env }: GuardKey,
@@ -418,13 +425,13 @@ fn read_guard(
         .query_row(params![app.0, platform_code(platform), env_code(env)], |row| {
             let latest: Vec<u8> = row.get(1)?;
             Ok(Guard {
-                answers: row.get(0)?,
+                responses: row.get(0)?,
                 latest: recent_reports(&latest),
                 has_tripped: row.get(2)?,
             })
         })
         .optional()?;
-    Ok(found.unwrap_or(Guard { answers: 0, latest: RecentReports::new(), has_tripped: false }))
+    Ok(found.unwrap_or(Guard { responses: 0, latest: RecentReports::new(), has_tripped: false }))
 }
 
 fn write_guard(
@@ -436,7 +443,7 @@ fn write_guard(
     let latest: Vec<u8> = guard
         .latest
         .iter()
-        .flat_map(|(answer, key)| [answer.to_be_bytes(), key.0.to_be_bytes()])
+        .flat_map(|(response, key)| [response.to_be_bytes(), key.0.to_be_bytes()])
         .flatten()
         .collect();
     tx.prepare_cached(
@@ -448,13 +455,14 @@ fn write_guard(
         app.0,
         platform_code(platform),
         env_code(env),
-        guard.answers,
+        guard.responses,
         latest,
         guard.has_tripped.then_some(at.as_ms())
     ])?;
     Ok(())
 }
 
+/// Decodes the reports, which [`write_guard`] encodes as two big-endian numbers each.
 fn recent_reports(bytes: &[u8]) -> RecentReports {
     let (pairs, _) = bytes.as_chunks::<16>();
     let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().expect("eight bytes"));

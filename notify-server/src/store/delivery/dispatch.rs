@@ -41,7 +41,8 @@ pub struct Dispatch {
     pub until: DeviceKey,
     /// Whether the scan has ended: pages have claimed every key up to `until`.
     pub scan_done: bool,
-    /// Whether a request canceled it. The remaining devices are counted and not sent to.
+    /// Whether a request canceled the dispatch. The remaining devices are counted as canceled and
+    /// not sent to.
     pub canceled: bool,
     /// When the dispatch was due.
     pub due_at: Timestamp,
@@ -247,6 +248,7 @@ pub(super) fn unscanned(
     Ok(unscanned)
 }
 
+/// Returns those of the dispatches that are canceled.
 pub(super) fn which_canceled(
     connection: &Connection,
     dispatches: &[DispatchNo],
@@ -308,15 +310,15 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
 // reading all.
 
 /// The columns that [`device_of`] reads.
-const DEVICE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
+const DEVICE_COLUMNS: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
     d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
     d.zone_changed_at, \
     case when d.p256dh is null then false \
     else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
     case when d.p256dh is null then false \
     else exists (select 1 from device_secrets s where s.device_key = d.key) end";
-/// The number of columns of [`DEVICE`].
-const DEVICE_COLUMNS: usize = 13;
+/// The number of columns in [`DEVICE_COLUMNS`].
+const DEVICE_COLUMN_COUNT: usize = 13;
 
 /// Selects the devices of a dispatch.
 pub(crate) struct AudienceQuery {
@@ -341,15 +343,19 @@ impl AudienceQuery {
 
     /// Whether a device belongs to the zone of the dispatch. Named devices always do, since the
     /// dispatch of each zone names only the devices of that zone.
-    fn includes(&self, read: &ScannedDevice) -> bool {
-        match (&self.source, self.zone) {
-            (AudienceSource::Named { .. }, _) | (_, Zone::All) => true,
-            (_, Zone::Offset(minutes)) => read.offset == minutes,
-            (_, Zone::CatchUp) => read.device.zone_changed,
+    fn includes(&self, scanned: &ScannedDevice) -> bool {
+        if matches!(self.source, AudienceSource::Named { .. }) {
+            return true;
+        }
+        match self.zone {
+            Zone::All => true,
+            Zone::Offset(minutes) => scanned.offset == minutes,
+            Zone::CatchUp => scanned.device.zone_changed,
         }
     }
 
-    fn device_of(&self, row: &Row<'_>) -> sql::Result<ScannedDevice> {
+    /// Reads a device, its offset, and whether the offset changed after the first zone was due.
+    fn scanned_device_of(&self, row: &Row<'_>) -> sql::Result<ScannedDevice> {
         let mut device = device_of(row)?;
         let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
         device.zone_changed = self.zone != Zone::All
@@ -392,13 +398,14 @@ pub(super) fn read_batch(
         let devices = devices_in_range(connection, query, KeyRange { after, to }, None)?;
         return Ok(DeviceBatch { devices, to, end });
     }
-    let read = read_rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
-    let is_full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
-    let to = match read.last() {
+    let scanned =
+        read_rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
+    let is_full = scanned.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
+    let to = match scanned.last() {
         Some(last) if is_full => last.device.key,
         Some(_) | None => query.until,
     };
-    Ok(DeviceBatch { devices: filter_zone(query, read), to, end: to >= query.until })
+    Ok(DeviceBatch { devices: filter_zone(query, scanned), to, end: to >= query.until })
 }
 
 /// Reads the devices of an audience in a range of keys, at most `rows_max`.
@@ -411,10 +418,13 @@ pub(crate) fn devices_in_range(
     Ok(filter_zone(query, read_rows(connection, query, keys, rows_max)?))
 }
 
-fn filter_zone(query: &AudienceQuery, read: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
-    read.into_iter().filter(|read| query.includes(read)).map(|read| read.device).collect()
+/// Keeps the devices that belong to the zone of the dispatch.
+fn filter_zone(query: &AudienceQuery, scanned: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
+    let in_zone = scanned.into_iter().filter(|scanned| query.includes(scanned));
+    in_zone.map(|scanned| scanned.device).collect()
 }
 
+/// Reads the devices of all zones in a range of keys, at most `rows_max`.
 fn read_rows(
     connection: &Connection,
     query: &AudienceQuery,
@@ -425,18 +435,18 @@ fn read_rows(
     match &query.source {
         AudienceSource::Platform => {
             let sql = format!(
-                "select {DEVICE} from devices d where d.key > ?1 and d.key <= ?2
+                "select {DEVICE_COLUMNS} from devices d where d.key > ?1 and d.key <= ?2
                  order by d.key limit ?3"
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map([after.0, to.0, rows_max], |row| query.device_of(row))?
+                .query_map([after.0, to.0, rows_max], |row| query.scanned_device_of(row))?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
         AudienceSource::Tag(tag) => {
             let sql = format!(
-                "select {DEVICE}, dt.value from tags t cross join device_tags dt
+                "select {DEVICE_COLUMNS}, dt.value from tags t cross join device_tags dt
                  cross join devices d
                  where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no
                  and dt.device_key > ?1 and dt.device_key <= ?2 and d.key = dt.device_key
@@ -445,9 +455,9 @@ fn read_rows(
             let devices = connection
                 .prepare_cached(&sql)?
                 .query_map(params![after.0, to.0, rows_max, query.app.0, tag], |row| {
-                    let mut read = query.device_of(row)?;
-                    read.device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
-                    Ok(read)
+                    let mut scanned = query.scanned_device_of(row)?;
+                    scanned.device.eligible &= row.get::<bool>(DEVICE_COLUMN_COUNT)?;
+                    Ok(scanned)
                 })?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
@@ -477,20 +487,20 @@ pub(crate) fn read_named(
     let devices = match tag {
         None => connection
             .prepare_cached(&format!(
-                "select {DEVICE} from devices d where d.key in {NUMBERS} order by d.key"
+                "select {DEVICE_COLUMNS} from devices d where d.key in {NUMBERS} order by d.key"
             ))?
             .query_map([keys], device_of)?
             .collect::<Result<Vec<_>, _>>()?,
         Some(tag) => connection
             .prepare_cached(&format!(
-                "select {DEVICE}, exists (select 1 from tags t cross join device_tags dt
+                "select {DEVICE_COLUMNS}, exists (select 1 from tags t cross join device_tags dt
                   where t.app_no = ?2 and t.name = ?3
                   and dt.tag_no = t.no and dt.device_key = d.key and dt.value = 1)
                  from devices d where d.key in {NUMBERS} order by d.key"
             ))?
             .query_map(params![keys, app.0, tag], |row| {
                 let mut device = device_of(row)?;
-                device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
+                device.eligible &= row.get::<bool>(DEVICE_COLUMN_COUNT)?;
                 Ok(device)
             })?
             .collect::<Result<Vec<_>, _>>()?,
@@ -505,7 +515,7 @@ pub(super) fn read_device(
     tag: Option<&str>,
 ) -> Result<Option<AudienceDevice>, StoreError> {
     let device = connection
-        .prepare_cached(&format!("select {DEVICE} from devices d where d.key = ?1"))?
+        .prepare_cached(&format!("select {DEVICE_COLUMNS} from devices d where d.key = ?1"))?
         .query_row([key.0], device_of)
         .optional()?;
     let (Some(mut device), Some(tag)) = (device.clone(), tag) else { return Ok(device) };
@@ -519,6 +529,8 @@ pub(super) fn read_device(
     Ok(Some(device))
 }
 
+/// Reads a device from a row of [`DEVICE_COLUMNS`]. `zone_changed` is false: it depends on the
+/// dispatch.
 fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
     let ios_env = match row.get::<Option<i64>>(2)? {
         Some(code) => env_of(code).ok_or_else(|| unexpected_value(2, Type::Integer))?,
@@ -526,6 +538,14 @@ fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
     };
     let moved_from = row.get::<Option<i64>>(4)?.map(DeviceKey);
     let moved_at = row.get::<Option<i64>>(5)?.map(Timestamp);
+    let (is_unverified, is_anonymous): (bool, bool) = (row.get(11)?, row.get(12)?);
+    let trust = if is_unverified {
+        AddressTrust::Unverified
+    } else if is_anonymous {
+        AddressTrust::Anonymous
+    } else {
+        AddressTrust::Verified
+    };
     Ok(AudienceDevice {
         key: DeviceKey(row.get(0)?),
         address: row.get::<Option<String>>(1)?.map(String::into_boxed_str),
@@ -535,11 +555,7 @@ fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
         web_keys: web_keys(row)?,
         zone_changed: false,
         last_inbound_at: row.get::<Option<i64>>(8)?.map(Timestamp),
-        trust: match (row.get(11)?, row.get(12)?) {
-            (true, _) => AddressTrust::Unverified,
-            (false, true) => AddressTrust::Anonymous,
-            (false, false) => AddressTrust::Verified,
-        },
+        trust,
     })
 }
 

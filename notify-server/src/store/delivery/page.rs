@@ -208,8 +208,8 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
     }
     let page = insert(tx, claim)?;
     let is_open = claim.targeted > 0;
-    let by = PendingDelta { pages: i64::from(is_open), retries: 0, scan_done: claim.end };
-    settle::apply_delta(tx, claim.dispatch, by, claim.at)?;
+    let delta = PendingDelta { pages: i64::from(is_open), retries: 0, scan_done: claim.end };
+    settle::apply_delta(tx, claim.dispatch, delta, claim.at)?;
     Ok(page)
 }
 
@@ -253,25 +253,25 @@ pub(super) fn settled_keys(
     connection: &Connection,
     page: &OpenPage,
 ) -> Result<Vec<DeviceKey>, StoreError> {
-    let settled = outcomes_of_page(connection, page.no, page.from)?;
-    let mut done: Vec<DeviceKey> = settled.into_iter().map(|(outcome, _)| outcome.key).collect();
+    let outcomes = outcomes_of_page(connection, page.no, page.from)?;
+    let mut keys: Vec<DeviceKey> = outcomes.into_iter().map(|(outcome, _)| outcome.key).collect();
     let mut retries =
         connection.prepare_cached("select device_key from retries where page_no = ?1")?;
     for key in retries.query_map([page.no.0], |row| row.get(0).map(DeviceKey))? {
-        done.push(key?);
+        keys.push(key?);
     }
-    done.sort_unstable();
-    done.dedup();
-    Ok(done)
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
 }
 
-/// Reads the outcome of one device.
+/// Reads the outcome of one device; `None` if the delivery has not ended.
 pub(super) fn outcome(
     connection: &Connection,
     dispatch: DispatchNo,
     key: DeviceKey,
 ) -> Result<Option<DeviceOutcome>, StoreError> {
-    let retried = connection
+    let outcome_of_retry = connection
         .prepare_cached(
             "select outcome, reason, attempts, message_id from retries
              where dispatch_no = ?1 and device_key = ?2",
@@ -288,12 +288,13 @@ pub(super) fn outcome(
             }))
         })
         .optional()?;
-    if let Some(outcome) = retried {
+    // A delivery that became a retry has its outcome in the retry and not in the page.
+    if let Some(outcome) = outcome_of_retry {
         return Ok(outcome);
     }
     let Some((no, from, _)) = page_containing(connection, dispatch, key)? else { return Ok(None) };
-    let settled = outcomes_of_page(connection, no, from)?.into_iter();
-    Ok(settled.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
+    let outcomes = outcomes_of_page(connection, no, from)?.into_iter();
+    Ok(outcomes.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
 }
 
 /// Whether a device has an outcome or a retry in another zone of the same notification.
@@ -382,11 +383,12 @@ pub(crate) fn outcomes_of_page(
     let mut chunks = connection
         .prepare_cached("select entries, at from outcomes where page_no = ?1 order by chunk_no")?;
     let mut rows = chunks.query([page.0])?;
-    let mut settled = Vec::new();
+    let mut outcomes_with_times = Vec::new();
     while let Some(row) = rows.next()? {
         let entries = row.get_ref(0)?.as_blob().ok_or(sql::Error::Column(0))?;
         let at = Timestamp(row.get(1)?);
-        settled.extend(outcomes::decode(from, entries)?.into_iter().map(|outcome| (outcome, at)));
+        let outcomes = outcomes::decode(from, entries)?;
+        outcomes_with_times.extend(outcomes.into_iter().map(|outcome| (outcome, at)));
     }
-    Ok(settled)
+    Ok(outcomes_with_times)
 }

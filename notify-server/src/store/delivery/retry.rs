@@ -54,8 +54,8 @@ pub struct RetryClaim {
     /// Retries that this process is still working on. They are not claimed, even if their lease has
     /// ended.
     pub exclude: Vec<RetryNo>,
-    /// Set if it is unknown whether an earlier claim of this process was committed. Retries that
-    /// this process has claimed and that are not in `exclude` are then claimed again at once.
+    /// Set if it is unknown whether an earlier claim of this process was committed. The retries
+    /// that it may have claimed, which are not in `exclude`, are then claimed again at once.
     pub reclaim_own: bool,
 }
 
@@ -165,22 +165,20 @@ pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
     )?;
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, Timestamp(row.get(2)?)));
     let mut lanes = Vec::new();
-    let (mut app, mut platform) = (-1_i64, -1_i64);
+    let (mut last_app, mut last_platform) = (-1_i64, -1_i64);
     loop {
-        let next = next_platform.query_row([app, platform], read).optional()?;
-        let next = match next {
-            Some(next) => Some(next),
-            None => next_app.query_row([app], read).optional()?,
+        let lane = match next_platform.query_row([last_app, last_platform], read).optional()? {
+            Some(lane) => Some(lane),
+            None => next_app.query_row([last_app], read).optional()?,
         };
-        let Some(lane) = next else { return Ok(lanes) };
-        let claimable_at;
-        (app, platform, claimable_at) = lane;
+        let Some((app, platform, claimable_at)) = lane else { return Ok(lanes) };
+        (last_app, last_platform) = (app, platform);
         lanes.push(Lane { app: AppNo(app), platform: platform_of(platform), claimable_at });
     }
 }
 
 /// Counts the open retries of a lane.
-pub(super) fn open(
+pub(super) fn count_open(
     connection: &Connection,
     app: AppNo,
     platform: Platform,
@@ -200,8 +198,8 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
         release_unacked(tx, claim)?;
     }
     let mut claimed = Vec::new();
-    for no in due(tx, claim)? {
-        claimed.push(claim_one(tx, claim, no)?);
+    for no in claimable_retries(tx, claim)? {
+        claimed.push(claim_retry(tx, claim, no)?);
     }
     claimed.sort_unstable_by_key(|retry| retry.no);
     let mut tags = HashMap::new();
@@ -223,9 +221,10 @@ fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError
          where app_no = ?1 and platform = ?2 and outcome is null and epoch = ?3",
     )?;
     let platform = platform_code(claim.platform);
-    let own =
-        own.query_map([claim.app.0, platform, claim.instance.0], |row| row.get(0).map(RetryNo))?;
-    for no in own.collect::<Result<Vec<_>, _>>()? {
+    let claimed_numbers = own
+        .query_map([claim.app.0, platform, claim.instance.0], |row| row.get(0).map(RetryNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for no in claimed_numbers {
         if !claim.exclude.contains(&no) {
             tx.prepare_cached(
                 "update retries set epoch = null, claimable_at = due_at where no = ?1",
@@ -237,7 +236,7 @@ fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError
 }
 
 /// The numbers of the retries to claim.
-fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> {
+fn claimable_retries(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> {
     let mut due = tx.prepare_cached(
         "select no from retries indexed by retries_open
          where app_no = ?1 and platform = ?2 and outcome is null and claimable_at <= ?3
@@ -247,20 +246,24 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
     // Enough rows to reach the limit even if all excluded retries are among them.
     let rows_max = i64::from(claim.limit) + i64::try_from(claim.exclude.len()).unwrap_or(i64::MAX);
     let mut rows = due.query([claim.app.0, platform, claim.now.as_ms(), rows_max])?;
-    let mut found = Vec::new();
-    while found.len() < claim.limit as usize
+    let mut numbers = Vec::new();
+    while numbers.len() < claim.limit as usize
         && let Some(row) = rows.next()?
     {
         let no = RetryNo(row.get(0)?);
         if !claim.exclude.contains(&no) {
-            found.push(no);
+            numbers.push(no);
         }
     }
-    Ok(found)
+    Ok(numbers)
 }
 
-/// Claims one retry.
-fn claim_one(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
+/// Claims one retry. The device is `None`: the caller reads it.
+fn claim_retry(
+    tx: &Connection,
+    claim: &RetryClaim,
+    no: RetryNo,
+) -> Result<ClaimedRetry, StoreError> {
     // A query and an update instead of one update with RETURNING, for which SQLite builds a
     // temporary table each time.
     let claimed = tx
@@ -312,34 +315,35 @@ pub(super) fn settle_retries(
     for outcome in outcomes {
         apply_result(tx, instance, outcome, at, &mut ended)?;
     }
-    ended.count(tx, at)
+    ended.write(tx, at)
 }
 
 /// The counts of retries that have ended, collected to update the counters of each page and
 /// dispatch once.
 #[derive(Default)]
 struct EndedCounts<'o> {
+    /// The ended retries of each page, by outcome.
     pages: BTreeMap<(PageNo, Outcome), i64>,
+    /// The failures of each dispatch, by reason.
     failures: BTreeMap<(DispatchNo, &'o str), i64>,
+    /// The ended retries of each dispatch.
     dispatches: BTreeMap<DispatchNo, i64>,
+    /// The sent deliveries of each application.
     sent: BTreeMap<AppNo, i64>,
 }
 
 impl EndedCounts<'_> {
-    fn count(self, tx: &mut WriteTx<'_>, at: Timestamp) -> Result<(), StoreError> {
-        for ((page, settled), by) in self.pages {
-            settle::count(tx, page, settled, by, by)?;
+    /// Adds the counts to the stored counters.
+    fn write(self, tx: &mut WriteTx<'_>, at: Timestamp) -> Result<(), StoreError> {
+        for ((page, outcome), ended) in self.pages {
+            settle::count(tx, page, outcome, ended, ended)?;
         }
-        for ((dispatch, reason), by) in self.failures {
-            settle::count_failures(tx, dispatch, reason, by)?;
+        for ((dispatch, reason), failures) in self.failures {
+            settle::count_failures(tx, dispatch, reason, failures)?;
         }
-        for (dispatch, by) in self.dispatches {
-            settle::apply_delta(
-                tx,
-                dispatch,
-                PendingDelta { retries: -by, ..PendingDelta::default() },
-                at,
-            )?;
+        for (dispatch, ended) in self.dispatches {
+            let delta = PendingDelta { retries: -ended, ..PendingDelta::default() };
+            settle::apply_delta(tx, dispatch, delta, at)?;
         }
         for (app, sent) in self.sent {
             daily_stats::add(tx, app, DailyDelta::sent(sent), at)?;
@@ -358,8 +362,7 @@ fn apply_result<'o>(
 ) -> Result<(), StoreError> {
     match &outcome.result {
         RetryResult::Final { settled, reason, attempts, message_id } => {
-            let (code, at_ms) = (settled.code(), at.as_ms());
-            let ids = tx
+            let numbers = tx
                 .prepare_cached(
                     "select dispatch_no, page_no, app_no from retries
                      where no = ?1 and epoch = ?2 and outcome is null",
@@ -368,17 +371,17 @@ fn apply_result<'o>(
                     Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?), AppNo(row.get(2)?)))
                 })
                 .optional()?;
-            let Some((dispatch, page, app)) = ids else { return Ok(()) };
+            let Some((dispatch, page, app)) = numbers else { return Ok(()) };
             tx.prepare_cached(
                 "update retries set outcome = ?2, reason = ?3, attempts = ?4, settled_at = ?5,
                  message_id = ?6, epoch = null where no = ?1",
             )?
             .execute(params![
                 outcome.no.0,
-                code,
+                settled.code(),
                 reason,
                 attempts,
-                at_ms,
+                at.as_ms(),
                 message_id
             ])?;
             *ended.pages.entry((page, *settled)).or_default() += 1;

@@ -16,8 +16,11 @@ use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, Outcome, PageNo
 /// A change of the numbers of open pages and retries of a dispatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PendingDelta {
+    /// The change of the number of open pages.
     pub(super) pages: i64,
+    /// The change of the number of open retries.
     pub(super) retries: i64,
+    /// Whether the scan has ended with this change.
     pub(super) scan_done: bool,
 }
 
@@ -26,18 +29,20 @@ pub(super) struct PendingDelta {
 pub(super) fn apply_delta(
     tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
-    by: PendingDelta,
+    delta: PendingDelta,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let done: Option<bool> = tx
+    let is_complete: Option<bool> = tx
         .prepare_cached(
             "update dispatches set open_pages = open_pages + ?2, open_retries = open_retries + ?3,
              scan_done = scan_done | ?4 where no = ?1 and completed_at is null
              returning scan_done = 1 and open_pages = 0 and open_retries = 0",
         )?
-        .query_row(params![dispatch.0, by.pages, by.retries, by.scan_done], |row| row.get(0))
+        .query_row(params![dispatch.0, delta.pages, delta.retries, delta.scan_done], |row| {
+            row.get(0)
+        })
         .optional()?;
-    if done == Some(true) { complete(tx, dispatch, at) } else { Ok(()) }
+    if is_complete == Some(true) { complete(tx, dispatch, at) } else { Ok(()) }
 }
 
 /// Ends a dispatch and stores its counts in its row, so that later reads need not sum its pages.
@@ -54,13 +59,13 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
              where no = ?1 returning notification_no",
         )?
         .query_row([dispatch.0, at.as_ms()], |row| row.get(0))?;
-    let (left, is_local): (i64, bool) = tx
+    let (open_dispatches, is_local): (i64, bool) = tx
         .prepare_cached(
             "update notifications set open_dispatches = open_dispatches - 1 where no = ?1
              returning open_dispatches, local_time is not null and cancel_requested_at is null",
         )?
         .query_row([notification], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if left > 0 {
+    if open_dispatches > 0 {
         return Ok(());
     }
     let notification = NotificationNo(notification);
@@ -82,7 +87,7 @@ pub(crate) fn end_canceled_or_not(
     notification: NotificationNo,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let (requested, zones, before): (bool, bool, i64) = tx
+    let (is_requested, zones_canceled, canceled_before): (bool, bool, i64) = tx
         .prepare_cached(
             "select cancel_requested_at is not null, zones_canceled, canceled_before
              from notifications where no = ?1",
@@ -90,7 +95,8 @@ pub(crate) fn end_canceled_or_not(
         .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     // Deliveries to devices that were erased before the request were canceled by the erasure, not
     // by the request.
-    let by_request = requested && (zones || canceled_so_far(tx, notification)? > before);
+    let by_request =
+        is_requested && (zones_canceled || canceled_so_far(tx, notification)? > canceled_before);
     end(tx, notification, by_request, at)
 }
 
@@ -145,16 +151,14 @@ pub(crate) fn record_completion_event(
             Ok((AppNo(row.get(0)?), end))
         })?;
     let (kind, detail) = match end {
-        End::Failed if !canceled => (WebhookEventType::NotificationFailed, None),
-        End::NoSuchDevice if !canceled => {
-            (WebhookEventType::NotificationFailed, Some(NO_SUCH_DEVICE))
-        }
-        End::Completed | End::Failed | End::NoSuchDevice => {
-            (WebhookEventType::NotificationCompleted, None)
-        }
+        // A canceled notification has not failed.
+        _ if canceled => (WebhookEventType::NotificationCompleted, None),
+        End::Completed => (WebhookEventType::NotificationCompleted, None),
+        End::Failed => (WebhookEventType::NotificationFailed, None),
+        End::NoSuchDevice => (WebhookEventType::NotificationFailed, Some(NO_SUCH_DEVICE)),
     };
-    let about = EventRefs { notification: Some(notification), detail, ..EventRefs::default() };
-    event::record(tx, app, kind, about, at)
+    let refs = EventRefs { notification: Some(notification), detail, ..EventRefs::default() };
+    event::record(tx, app, kind, refs, at)
 }
 
 /// Counts the deliveries of a notification that are canceled so far.
@@ -172,16 +176,15 @@ pub(crate) fn canceled_so_far(
     Ok(sum)
 }
 
-/// Adds `outcomes` deliveries with the outcome `settled` to the counters of a page. `retries` of
-/// them were retries.
+/// Adds `deliveries` with this outcome to the counters of a page. `retries` of them were retries.
 pub(super) fn count(
     tx: &Connection,
     page: PageNo,
-    settled: Outcome,
-    outcomes: i64,
+    outcome: Outcome,
+    deliveries: i64,
     retries: i64,
 ) -> Result<(), StoreError> {
-    let column = match settled {
+    let column = match outcome {
         Outcome::Sent => "sent",
         Outcome::Failed => "failed",
         Outcome::Unregistered => "unregistered",
@@ -191,22 +194,22 @@ pub(super) fn count(
     tx.prepare_cached(&format!(
         "update pages set {column} = {column} + ?2, retrying = retrying - ?3 where no = ?1"
     ))?
-    .execute([page.0, outcomes, retries])?;
+    .execute([page.0, deliveries, retries])?;
     Ok(())
 }
 
-/// Adds `by` failed deliveries to the counter of a reason.
+/// Adds failed deliveries to the counter of a reason.
 pub(super) fn count_failures(
     tx: &Connection,
     dispatch: DispatchNo,
     reason: &str,
-    by: i64,
+    failures: i64,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into failures (dispatch_no, reason, count) values (?1, ?2, ?3)
          on conflict (dispatch_no, reason) do update set count = failures.count + excluded.count",
     )?
-    .execute(params![dispatch.0, reason, by])?;
+    .execute(params![dispatch.0, reason, failures])?;
     Ok(())
 }
 

@@ -24,8 +24,9 @@ pub(super) struct DueNotification {
     pub(super) no: NotificationNo,
     pub(super) app: AppNo,
     pub(super) platforms: i64,
-    /// The request, if it names devices; `None` if its target are whole platforms.
-    pub(super) naming: Option<String>,
+    /// The body of the request in JSON, if it names devices; `None` if the target is whole
+    /// platforms.
+    pub(super) naming_request: Option<String>,
     /// The last device sequence of the audience.
     pub(super) audience: i64,
     pub(super) due_at: Timestamp,
@@ -59,10 +60,12 @@ pub(super) struct Resolved {
 }
 
 impl PlatformAudience {
+    /// The audience of all devices of a platform.
     pub(super) fn scanned(platform: Platform) -> Self {
         Self { platform, named: None, unknown: 0 }
     }
 
+    /// An audience of named devices, still without devices.
     pub(super) fn named(platform: Platform) -> Self {
         Self { platform, named: Some(Vec::new()), unknown: 0 }
     }
@@ -120,7 +123,7 @@ fn read_due(
     now: Timestamp,
     limit: u32,
 ) -> Result<Vec<(DueNotification, Option<Rendering>)>, StoreError> {
-    let due = tx
+    let notifications = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              coalesce(n.audience_until, a.device_sequence), n.due_at,
@@ -138,12 +141,13 @@ fn read_due(
                 no: NotificationNo(row.get(0)?),
                 app: AppNo(row.get(1)?),
                 platforms: row.get(2)?,
-                naming: row.get(3)?,
+                naming_request: row.get(3)?,
                 audience: row.get(4)?,
                 due_at: Timestamp(row.get(5)?),
             };
-            let rendering = match (&due.naming, row.get(6)?) {
-                (Some(request), true) => Some(Rendering {
+            let may_be_single: bool = row.get(6)?;
+            let rendering = match &due.naming_request {
+                Some(request) if may_be_single => Some(Rendering {
                     id: row.get(7)?,
                     app_id: AppId(uuid_at(row, 8)?),
                     app_name: row.get(9)?,
@@ -151,21 +155,21 @@ fn read_due(
                     tag: row.get(10)?,
                     ttl_seconds: row.get(11)?,
                 }),
-                (Some(_) | None, _) => None,
+                Some(_) | None => None,
             };
             Ok((due, rendering))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(due)
+    Ok(notifications)
 }
 
 /// Reads the work that is due at `now`, and when more work becomes due.
 pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, StoreError> {
     let lanes = retry::lanes(connection)?;
-    let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
+    let due_lanes = lanes.iter().filter(|lane| lane.claimable_at <= now);
     Ok(Agenda {
         next_due: next_due(connection)?,
-        retry_lanes: due.map(|lane| (lane.app, lane.platform)).collect(),
+        retry_lanes: due_lanes.map(|lane| (lane.app, lane.platform)).collect(),
         next_retry_due: lanes.iter().map(|lane| lane.claimable_at).min(),
     })
 }
@@ -181,10 +185,12 @@ fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
         )?
         .query_row([], |row| row.get(0).map(Timestamp))
         .optional()?;
-    let zone = zones::next_due(connection)?;
-    Ok(due.into_iter().chain(zone).min())
+    let zone_due = zones::next_due(connection)?;
+    Ok(due.into_iter().chain(zone_due).min())
 }
 
+/// Starts one notification. A notification to a single device is opened at once, if the caller may
+/// open pages of its lane: the caller can then send without claiming a page.
 fn start_notification(
     tx: &mut WriteTx<'_>,
     due: &DueNotification,
@@ -193,12 +199,12 @@ fn start_notification(
     started: &mut Started,
 ) -> Result<(), StoreError> {
     let now = start_due.now;
-    let Resolved { parts, unknown } = match &due.naming {
+    let Resolved { parts, unknown } = match &due.naming_request {
         None => Resolved {
             parts: platforms_of(due.platforms).into_iter().map(PlatformAudience::scanned).collect(),
             unknown: 0,
         },
-        Some(request) => resolve(tx, due, request)?,
+        Some(request) => resolve_ids(tx, due, request)?,
     };
     tx.prepare_cached(
         "update notifications set status = 'sending', started_at = ?2, audience_until = ?3,
@@ -221,13 +227,14 @@ fn start_notification(
         && device.eligible
         && device.address.is_some()
     {
-        let opened = open(tx, due, part, rendering, opening, device, now)?;
+        let opened = open_single(tx, due, part, rendering, opening, device, now)?;
         started.opened.push(opened);
         return Ok(());
     }
     for part in &parts {
-        let no = insert(tx, due, part, Zone::All, due.due_at)?;
-        if part.named.as_ref().is_some_and(Vec::is_empty) {
+        let no = insert_dispatch(tx, due, part, Zone::All, due.due_at)?;
+        let names_only_unknown_ids = part.named.as_ref().is_some_and(Vec::is_empty);
+        if names_only_unknown_ids {
             settle::apply_delta(
                 tx,
                 no,
@@ -242,7 +249,7 @@ fn start_notification(
 }
 
 /// Writes a dispatch to a single device, and its only page.
-fn open(
+fn open_single(
     tx: &Connection,
     due: &DueNotification,
     part: &PlatformAudience,
@@ -313,15 +320,16 @@ fn open(
 
 /// Resolves the ids of a request to device keys, and counts the unknown ids. A platform whose list
 /// became empty because its devices were erased gets no dispatch.
-pub(super) fn resolve(
+pub(super) fn resolve_ids(
     tx: &Connection,
     due: &DueNotification,
     request: &str,
 ) -> Result<Resolved, StoreError> {
     let IdLists { android, ios, any } = serde_json::from_str::<NamedIds>(request)?.lists();
     let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
-    let keys = keys_by_ids(tx, due.app, &ids)?;
-    let key_of = |id: &String| keys.get(id).copied().filter(|key| key.sequence() <= due.audience);
+    let keys_by_id = keys_by_ids(tx, due.app, &ids)?;
+    let key_of =
+        |id: &String| keys_by_id.get(id).copied().filter(|key| key.sequence() <= due.audience);
     let mut parts = BTreeMap::<Platform, (Vec<DeviceKey>, i64)>::new();
     for (platform, ids) in [(Platform::Android, &android), (Platform::Ios, &ios)] {
         for id in ids {
@@ -347,16 +355,16 @@ pub(super) fn resolve(
 }
 
 /// Writes a dispatch and returns its number.
-pub(super) fn insert(
+pub(super) fn insert_dispatch(
     tx: &Connection,
     due: &DueNotification,
     part: &PlatformAudience,
     zone: Zone,
     due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
-    let keys = part.named.as_ref();
-    let keys =
-        keys.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
+    let named = part.named.as_ref();
+    let named_bytes =
+        named.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
     let no = tx
         .prepare_insert(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
@@ -367,7 +375,7 @@ pub(super) fn insert(
             params![
                 due.no.0,
                 platform_code(part.platform),
-                keys,
+                named_bytes,
                 DeviceKey::before_first(due.app, part.platform).0,
                 DeviceKey::new(due.app, part.platform, due.audience).0,
                 part.unknown,
@@ -378,7 +386,7 @@ pub(super) fn insert(
     Ok(DispatchNo(inserted(no)?))
 }
 
-/// Decodes the keys of named devices, which [`insert`] writes as 8 big-endian bytes each.
+/// Decodes the keys of named devices, which [`insert_dispatch`] writes as 8 big-endian bytes each.
 pub(super) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
     let (keys, _) = bytes.as_chunks::<8>();
     keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()

@@ -59,7 +59,7 @@ pub(super) fn due(
                     no: NotificationNo(row.get(0)?),
                     app: AppNo(row.get(1)?),
                     platforms: row.get(2)?,
-                    naming: row.get(3)?,
+                    naming_request: row.get(3)?,
                     audience: row.get(4)?,
                     due_at: now,
                 },
@@ -97,10 +97,10 @@ fn start_due_zones(
     local: &LocalTimeNotification,
     now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
-    let parts = match &local.due.naming {
+    let parts = match &local.due.naming_request {
         None => unstarted_zones(tx, local)?,
         Some(request) => {
-            let resolved = start::resolve(tx, &local.due, request)?;
+            let resolved = start::resolve_ids(tx, &local.due, request)?;
             if !local.has_started {
                 tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
                     .execute([local.due.no.0, resolved.unknown])?;
@@ -115,7 +115,7 @@ fn start_due_zones(
         begin(tx, local, due_parts.len(), now)?;
     }
     for (offset, part) in &due_parts {
-        dispatches.push(start::insert(
+        dispatches.push(start::insert_dispatch(
             tx,
             &local.due,
             part,
@@ -123,30 +123,32 @@ fn start_due_zones(
             local.due_at(*offset),
         )?);
     }
-    let next = later_parts.iter().map(|(offset, _)| local.due_at(*offset)).min();
-    let next = match next {
-        Some(next) => Some(next.min(now.plus_ms(CHECK_EVERY_MS))),
-        None if !dispatches.is_empty() || local.open_dispatches > 0 => None,
-        None if local.has_started => {
-            dispatches = start_catch_up(tx, local, now)?;
-            if dispatches.is_empty() {
-                settle::end(tx, local.due.no, false, now)?;
-            }
-            None
+    let next_zone_due_at = later_parts.iter().map(|(offset, _)| local.due_at(*offset)).min();
+    let next_check_at = if let Some(due_at) = next_zone_due_at {
+        Some(due_at.min(now.plus_ms(CHECK_EVERY_MS)))
+    } else if !dispatches.is_empty() || local.open_dispatches > 0 {
+        // The end of the last open dispatch schedules the next check.
+        None
+    } else if local.has_started {
+        dispatches = start_catch_up(tx, local, now)?;
+        if dispatches.is_empty() {
+            settle::end(tx, local.due.no, false, now)?;
         }
+        None
+    } else if now < local.due_at(0) {
         // There are no devices yet. The notification waits for devices, at most until its time in
         // UTC.
-        None if now < local.due_at(0) => Some(local.due_at(0).min(now.plus_ms(CHECK_EVERY_MS))),
-        None => {
-            settle::end(tx, local.due.no, false, now)?;
-            None
-        }
+        Some(local.due_at(0).min(now.plus_ms(CHECK_EVERY_MS)))
+    } else {
+        settle::end(tx, local.due.no, false, now)?;
+        None
     };
     tx.prepare_cached("update notifications set next_zone_at = ?2 where no = ?1")?
-        .execute(params![local.due.no.0, next.map(Timestamp::as_ms)])?;
+        .execute(params![local.due.no.0, next_check_at.map(Timestamp::as_ms)])?;
     Ok(dispatches)
 }
 
+/// Records that `dispatches` more dispatches of a notification were started.
 fn begin(
     tx: &Connection,
     local: &LocalTimeNotification,
@@ -195,19 +197,19 @@ fn unstarted_named(
     local: &LocalTimeNotification,
     named: Vec<PlatformAudience>,
 ) -> Result<Vec<(i64, PlatformAudience)>, StoreError> {
-    let before = tx
+    let started = tx
         .prepare_cached("select platform, named from dispatches where notification_no = ?1")?
         .query_map([local.due.no.0], |row| {
             Ok((platform_of(row.get(0)?), start::keys_of(&row.get::<Vec<u8>>(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    let has_started = |platform: Platform| before.iter().any(|(started, _)| *started == platform);
+    let has_started = |platform: Platform| started.iter().any(|(other, _)| *other == platform);
     let mut parts = BTreeMap::<(i64, Platform), PlatformAudience>::new();
     for part in named {
         // The unknown ids of a platform are counted once, with its first dispatch.
         let mut unknown = if has_started(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {
-            if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
+            if started.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
                 continue;
             }
             let offset = offset_of(tx, key)?;
@@ -229,6 +231,7 @@ fn unstarted_named(
     Ok(parts.into_iter().map(|((offset, _), part)| (offset, part)).collect())
 }
 
+/// Reads the offset of a device from UTC, in minutes.
 fn offset_of(tx: &Connection, key: DeviceKey) -> Result<i64, StoreError> {
     let offset = tx
         .prepare_cached("select utc_offset_minutes from devices where key = ?1")?
@@ -243,7 +246,7 @@ fn start_catch_up(
     local: &LocalTimeNotification,
     now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
-    if local.due.naming.is_some() {
+    if local.due.naming_request.is_some() {
         return Ok(Vec::new());
     }
     let platforms = tx
@@ -264,8 +267,15 @@ fn start_catch_up(
     platforms
         .into_iter()
         .map(|(platform, until)| {
-            let due = DueNotification { audience: until.sequence(), naming: None, ..local.due };
-            start::insert(tx, &due, &PlatformAudience::scanned(platform), Zone::CatchUp, now)
+            let due =
+                DueNotification { audience: until.sequence(), naming_request: None, ..local.due };
+            start::insert_dispatch(
+                tx,
+                &due,
+                &PlatformAudience::scanned(platform),
+                Zone::CatchUp,
+                now,
+            )
         })
         .collect()
 }

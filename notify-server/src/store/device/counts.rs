@@ -102,6 +102,7 @@ pub(crate) fn count_revived(
     apply_change(tx, Some(before), Some(State { enabled: true, ..before }))
 }
 
+/// Adds `by` to the counter of the device's hour of creation, platform and state.
 fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     let (app, platform) = (state.key.app(), state.key.platform());
     let hour = hour_of(state.created_at);
@@ -157,10 +158,10 @@ pub(super) fn count(
     } else {
         tally.sum(connection, app, first_hour..end_hour)?;
         if first_ms < first_hour * HOUR_MS {
-            tally.edge(connection, app, first_ms..=first_hour * HOUR_MS - 1)?;
+            tally.add_part_of_hour(connection, app, first_ms..=first_hour * HOUR_MS - 1)?;
         }
         if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
-            tally.edge(connection, app, end_hour * HOUR_MS..=last_ms)?;
+            tally.add_part_of_hour(connection, app, end_hour * HOUR_MS..=last_ms)?;
         }
     }
     Ok(tally.counts())
@@ -186,10 +187,14 @@ pub(crate) fn count_enabled(
 struct Tally([(u64, u64); Platform::ALL.len()]);
 
 impl Tally {
-    fn add(&mut self, platform: Platform, enabled: bool, by: u64) {
-        let place = usize::try_from(platform_code(platform)).expect("platform codes are small");
-        let (on, off) = &mut self.0[place];
-        *if enabled { on } else { off } += by;
+    fn add(&mut self, platform: Platform, is_enabled: bool, by: u64) {
+        let index = usize::try_from(platform_code(platform)).expect("platform codes are small");
+        let (enabled, disabled) = &mut self.0[index];
+        if is_enabled {
+            *enabled += by;
+        } else {
+            *disabled += by;
+        }
     }
 
     /// Adds the devices of whole hours, from the counters.
@@ -213,7 +218,7 @@ impl Tally {
     /// Adds the devices of the beginning or the end of an hour. If this part is longer than half an
     /// hour, the other part is scanned instead, and its devices are subtracted from the counter of
     /// the hour.
-    fn edge(
+    fn add_part_of_hour(
         &mut self,
         connection: &Connection,
         app: AppNo,
@@ -224,8 +229,8 @@ impl Tally {
             return self.scan(connection, app, ms);
         }
         let hour = first_ms.div_euclid(HOUR_MS);
-        let begins = first_ms == hour * HOUR_MS;
-        let rest_ms = if begins {
+        let is_begin_of_hour = first_ms == hour * HOUR_MS;
+        let rest_ms = if is_begin_of_hour {
             last_ms + 1..=(hour + 1) * HOUR_MS - 1
         } else {
             hour * HOUR_MS..=first_ms - 1
@@ -233,9 +238,9 @@ impl Tally {
         let mut rest = Self::default();
         rest.scan(connection, app, rest_ms)?;
         self.sum(connection, app, hour..hour + 1)?;
-        for ((on, off), (rest_on, rest_off)) in self.0.iter_mut().zip(rest.0) {
-            *on -= rest_on;
-            *off -= rest_off;
+        for ((enabled, disabled), (rest_enabled, rest_disabled)) in self.0.iter_mut().zip(rest.0) {
+            *enabled -= rest_enabled;
+            *disabled -= rest_disabled;
         }
         Ok(())
     }
@@ -258,14 +263,13 @@ impl Tally {
         Ok(())
     }
 
+    /// The counts of the platforms that have devices.
     fn counts(&self) -> Vec<PlatformCount> {
-        Platform::ALL
-            .into_iter()
-            .zip(Platform::ALL.map(platform_code))
-            .filter_map(|(platform, code)| {
-                let (enabled, disabled) = *self.0.get(usize::try_from(code).ok()?)?;
-                (enabled + disabled > 0).then_some(PlatformCount { platform, enabled, disabled })
-            })
-            .collect()
+        let count_of = |platform| {
+            let index = usize::try_from(platform_code(platform)).ok()?;
+            let (enabled, disabled) = *self.0.get(index)?;
+            (enabled + disabled > 0).then_some(PlatformCount { platform, enabled, disabled })
+        };
+        Platform::ALL.into_iter().filter_map(count_of).collect()
     }
 }

@@ -17,20 +17,24 @@ use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError};
 
 /// Erases a device and returns its key. Its id in stored requests is removed by
 /// [`remove_from_requests`].
-pub(super) fn device(
+pub(super) fn erase_device(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     id: &DeviceId,
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
     require_app(tx, app)?;
-    let found = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
-    row(tx, &found, at)?;
-    Ok(found.key)
+    let row = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
+    erase_row(tx, &row, at)?;
+    Ok(row.key)
 }
 
 /// Erases a device whose row the caller has just read.
-pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Result<(), StoreError> {
+pub(super) fn erase_row(
+    tx: &mut WriteTx<'_>,
+    row: &DeviceRow,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     let key = row.key;
     cancel_retries_of_device(tx, key, at)?;
     tags::remove_all(tx, key)?;
@@ -114,15 +118,15 @@ pub(super) fn search_next(
          where app_no = ?1 and names_devices = 1 and no > ?2 order by no limit ?3",
     )?;
     let mut rows = requests.query([app.0, search.up_to, REQUESTS_PER_STEP])?;
-    let mut read = 0;
+    let mut scanned = 0;
     while let Some(row) = rows.next()? {
         search.up_to = row.get(0)?;
-        read += 1;
-        if names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, id)? {
+        scanned += 1;
+        if request_names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, id)? {
             search.matches.push(search.up_to);
         }
     }
-    Ok((search, read == REQUESTS_PER_STEP))
+    Ok((search, scanned == REQUESTS_PER_STEP))
 }
 
 /// Removes the id from the requests that `search` found, and from requests that were added since.
@@ -133,24 +137,22 @@ pub(super) fn remove_from_requests(
     search: &RequestSearch,
 ) -> Result<(), StoreError> {
     let mut newer = RequestSearch { matches: Vec::new(), up_to: search.up_to };
-    loop {
-        let (next, more) = search_next(tx, app, id, newer)?;
-        newer = next;
-        if !more {
-            break;
-        }
+    let mut has_more = true;
+    while has_more {
+        (newer, has_more) = search_next(tx, app, id, newer)?;
     }
     for no in search.matches.iter().chain(&newer.matches) {
         let request: String = tx
             .prepare_cached("select request from notifications where no = ?1")?
             .query_row([no], |row| row.get(0))?;
         tx.prepare_cached("update notifications set request = ?2 where no = ?1")?
-            .execute(params![no, without(&request, id)?])?;
+            .execute(params![no, remove_from_lists(&request, id)?])?;
     }
     Ok(())
 }
 
-fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
+/// Whether a request names the device in one of its lists.
+fn request_names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
     // A request that contains the id contains it literally, unless JSON escapes some of its
     // characters. Other requests need not be parsed.
     if !request.contains(id.as_str()) && !request.contains('\\') {
@@ -163,7 +165,7 @@ fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
 
 /// Removes the id from the lists of a request and returns the request. Everything else stays as it
 /// was.
-fn without(request: &str, id: &DeviceId) -> Result<String, StoreError> {
+fn remove_from_lists(request: &str, id: &DeviceId) -> Result<String, StoreError> {
     let mut text = String::from("{");
     for (name, value) in JsonObject::new(request)?.members() {
         if text.len() > 1 {

@@ -23,29 +23,29 @@ pub(in crate::store) fn changes_anything(
     app: AppNo,
     inbound: &Inbound,
 ) -> Result<bool, StoreError> {
-    Ok(!matches!(Plan::for_action(connection, app, inbound)?, Plan::Nothing))
+    Ok(!matches!(Plan::for_event(connection, app, inbound)?, Plan::Nothing))
 }
 
-/// Applies an event.
-pub(in crate::store) fn take(
+/// Applies an event, unless it changes nothing.
+pub(in crate::store) fn apply(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     inbound: &Inbound,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    Plan::for_action(tx, app, inbound)?.apply(tx, app, now)
+    Plan::for_event(tx, app, inbound)?.apply(tx, app, now)
 }
 
 /// What an event changes.
 enum Plan {
     /// Nothing: the event is not new, or its device, poll or answer is unknown.
     Nothing,
-    /// A new device is registered. The time is when the person was active, if it is known.
-    Register(Box<DeviceUpsert>, Option<Timestamp>),
-    /// A device changes from the first state to the second.
-    Change(InboundState, InboundState),
+    /// A new device is registered. `active_at` is when the person was active, if it is known.
+    Register { device: Box<DeviceUpsert>, active_at: Option<Timestamp> },
+    /// The state of a device changes.
+    Change { before: InboundState, after: InboundState },
     /// The vote of a device is counted.
-    Vote(NotificationNo, AnswerId, DeviceKey),
+    Vote { poll: NotificationNo, answer: AnswerId, device: DeviceKey },
 }
 
 /// The state of a device that inbound events change.
@@ -60,7 +60,7 @@ struct InboundState {
 
 impl Plan {
     /// Decides what an event changes, from the current state of the database.
-    fn for_action(
+    fn for_event(
         connection: &Connection,
         app: AppNo,
         inbound: &Inbound,
@@ -69,8 +69,8 @@ impl Plan {
         let Some(key) = key_by_address(connection, app, who.platform(), who.address())? else {
             return match act {
                 InboundAction::Wrote(contact) => {
-                    let wanted = new_device(connection, app, who, contact)?;
-                    Ok(Self::Register(Box::new(wanted), *at))
+                    let device = Box::new(new_device(connection, app, who, contact)?);
+                    Ok(Self::Register { device, active_at: *at })
                 }
                 InboundAction::Returned | InboundAction::Left | InboundAction::Voted { .. } => {
                     Ok(Self::Nothing)
@@ -79,15 +79,17 @@ impl Plan {
         };
         match act {
             InboundAction::Wrote(_) | InboundAction::Returned => {
-                Ok(InboundState::read(connection, key)?.seen(*at))
+                Ok(InboundState::read(connection, key)?.after_activity(*at))
             }
-            InboundAction::Left => Ok(InboundState::read(connection, key)?.blocked(*at)),
+            InboundAction::Left => Ok(InboundState::read(connection, key)?.after_block(*at)),
             InboundAction::Voted { poll, answer } => {
-                let Some(no) = poll::with_answer(connection, app, poll, *answer)? else {
+                let Some(poll) = poll::with_answer(connection, app, poll, *answer)? else {
                     return Ok(Self::Nothing);
                 };
-                let voted = poll::has_voted(connection, no, key)?;
-                Ok(if voted { Self::Nothing } else { Self::Vote(no, *answer, key) })
+                if poll::has_voted(connection, poll, key)? {
+                    return Ok(Self::Nothing);
+                }
+                Ok(Self::Vote { poll, answer: *answer, device: key })
             }
         }
     }
@@ -96,16 +98,18 @@ impl Plan {
     fn apply(self, tx: &mut WriteTx<'_>, app: AppNo, now: Timestamp) -> Result<(), StoreError> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Register(wanted, at) => {
-                register::subscribe(tx, app, &wanted, now)?;
-                if let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())? {
+            Self::Register { device, active_at } => {
+                register::subscribe(tx, app, &device, now)?;
+                if let Some(key) = key_by_id(tx, app, device.device_id.as_str())? {
                     tx.prepare_cached("update devices set last_inbound_at = ?2 where key = ?1")?
-                        .execute(params![key.0, at.map(Timestamp::as_ms)])?;
+                        .execute(params![key.0, active_at.map(Timestamp::as_ms)])?;
                 }
                 Ok(())
             }
-            Self::Change(before, after) => write(tx, before, after, now),
-            Self::Vote(poll, answer, key) => poll::count_vote_of(tx, poll, answer, key, now),
+            Self::Change { before, after } => write(tx, before, after, now),
+            Self::Vote { poll, answer, device } => {
+                poll::count_vote_of(tx, poll, answer, device, now)
+            }
         }
     }
 }
@@ -129,37 +133,36 @@ impl InboundState {
         Ok(state)
     }
 
-    /// The change after the person was active at `at`. The newest time of activity is stored. A
-    /// newer time is only written if it enables the device again, or if the stored time is old
-    /// enough.
-    fn seen(self, at: Option<Timestamp>) -> Plan {
+    /// The change after the person was active at `at`. A device that was disabled before `at` is
+    /// enabled again. To save writes, a newer time of activity alone is only stored if it is at
+    /// least [`INBOUND_WRITTEN_EVERY_MS`] newer than the stored time.
+    fn after_activity(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let is_enabled_again = self.dead_at.is_some_and(|dead_at| dead_at <= at);
-        let is_due = self
+        let is_stored_time_old = self
             .last_inbound_at
             .is_none_or(|last_inbound_at| at.ms_since(last_inbound_at) >= INBOUND_WRITTEN_EVERY_MS);
-        if !is_enabled_again && !is_due {
+        if !is_enabled_again && !is_stored_time_old {
             return Plan::Nothing;
         }
         let dead_at = if is_enabled_again { None } else { self.dead_at };
-        Plan::Change(
-            self,
-            Self { dead_at, last_inbound_at: self.last_inbound_at.max(Some(at)), ..self },
-        )
+        let last_inbound_at = self.last_inbound_at.max(Some(at));
+        Plan::Change { before: self, after: Self { dead_at, last_inbound_at, ..self } }
     }
 
-    /// The change after the person blocked the application at `at`: none if the person was active
-    /// later.
-    fn blocked(self, at: Option<Timestamp>) -> Plan {
+    /// The change after the person blocked the application at `at`. Nothing changes if the device
+    /// is already disabled, or if the person was active after `at`.
+    fn after_block(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let was_active_later = self.last_inbound_at.is_some_and(|last| last > at);
         if self.dead_at.is_some() || was_active_later {
             return Plan::Nothing;
         }
-        Plan::Change(self, Self { dead_at: Some(at), ..self })
+        Plan::Change { before: self, after: Self { dead_at: Some(at), ..self } }
     }
 
-    fn state(&self) -> State {
+    /// The state for the device counters.
+    fn counted_state(&self) -> State {
         let enabled = !self.push_disabled && self.dead_at.is_none();
         // Inbound events do not change the offset from UTC, so the counters only need the same
         // value before and after.
@@ -167,13 +170,15 @@ impl InboundState {
     }
 }
 
+/// Writes a change, and the event and the counters that belong to it.
 fn write(
     tx: &mut WriteTx<'_>,
     before: InboundState,
     after: InboundState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    // A separate statement: an update that names `dead_at` also writes the index over it.
+    // `dead_at` and `last_inbound_at` have separate statements: an update that names `dead_at` also
+    // writes the index over `dead_at`, even if the value stays the same.
     if before.dead_at != after.dead_at {
         tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
             .execute(params![
@@ -181,15 +186,15 @@ fn write(
                 after.dead_at.map(|_| BLOCKED),
                 after.dead_at.map(Timestamp::as_ms)
             ])?;
-        counts::apply_change(tx, Some(before.state()), Some(after.state()))?;
+        counts::apply_change(tx, Some(before.counted_state()), Some(after.counted_state()))?;
         if after.dead_at.is_some() {
-            let about = EventRefs {
+            let refs = EventRefs {
                 device: Some(after.key),
                 detail: Some(BLOCKED),
                 ..EventRefs::default()
             };
             let kind = WebhookEventType::DeviceUnregistered;
-            event::record(tx, after.key.app(), kind, about, now)?;
+            event::record(tx, after.key.app(), kind, refs, now)?;
         }
     }
     if before.last_inbound_at != after.last_inbound_at {
@@ -222,8 +227,9 @@ fn new_device(
     DeviceUpsert::of_subscription(app, subscription, contact.generated_id.clone())
 }
 
-// Web Push addresses that have not received a message yet. For each, the table stores since when,
-// and whether a browser registered the device without an API key.
+// Web Push addresses that have not received a message yet. For each of them, the table
+// `unverified_addresses` stores when the device got it, and whether a browser registered the device
+// without an API key. Such a device is anonymous, and it expires if it never receives a message.
 
 /// Records that a device got an address that has not received a message yet. Does nothing for
 /// platforms other than Web Push, whose addresses come from an app or from a person who wrote
@@ -293,8 +299,8 @@ pub(in crate::store) fn verify<'v>(
 }
 
 /// Erases the anonymous device that was not seen for the longest time, if it was last seen before
-/// `before`. Returns whether there was one. No stored request names the device: its id was
-/// generated, and requests name devices of other platforms.
+/// `before`. Returns whether there was such a device. No stored request has to be changed: requests
+/// do not name anonymous devices, whose ids are generated.
 pub(in crate::store) fn remove_expired(
     tx: &mut WriteTx<'_>,
     before: Timestamp,
@@ -309,7 +315,7 @@ pub(in crate::store) fn remove_expired(
         .optional()?;
     let Some(key) = oldest else { return Ok(false) };
     match row::by_key(tx, key)? {
-        Some(row) => erase::row(tx, &row, at)?,
+        Some(row) => erase::erase_row(tx, &row, at)?,
         None => forget(tx, key)?,
     }
     Ok(true)

@@ -65,12 +65,13 @@ impl LastSeenBuffer {
         self.lock().times.get(&key).copied()
     }
 
-    /// The next batch to write, if the buffer is full and no other batch is being written.
-    /// Otherwise every caller would write a batch at the same time.
+    /// The next batch to write, if the buffer has [`BUFFERED_MAX`] registrations. While another
+    /// caller writes a batch, the limit is [`OVERFLOW`]: usually one caller at a time is enough.
     pub(super) fn batch_if_full(&self) -> Option<Batch<'_>> {
         let mut buffer = self.lock();
-        let is_due = buffer.times.len() >= if buffer.is_writing { OVERFLOW } else { BUFFERED_MAX };
-        is_due.then(|| self.batch(&mut buffer))
+        let limit = if buffer.is_writing { OVERFLOW } else { BUFFERED_MAX };
+        let is_full = buffer.times.len() >= limit;
+        is_full.then(|| self.batch(&mut buffer))
     }
 
     /// The next batch, even if the buffer is not full; `None` if the buffer is empty. The batch
@@ -84,10 +85,13 @@ impl LastSeenBuffer {
     /// first.
     fn batch<'s>(&'s self, buffer: &mut Buffer) -> Batch<'s> {
         let after = buffer.cursor.map_or(Bound::Unbounded, Bound::Excluded);
-        let from = |bound| buffer.times.range((bound, Bound::Unbounded)).take(BATCH_MAX);
-        let mut rows: Vec<_> = from(after).map(|(key, at)| (*key, *at)).collect();
+        let rows_from = |bound| -> Vec<_> {
+            let times = buffer.times.range((bound, Bound::Unbounded)).take(BATCH_MAX);
+            times.map(|(key, at)| (*key, *at)).collect()
+        };
+        let mut rows = rows_from(after);
         if rows.is_empty() {
-            rows = from(Bound::Unbounded).map(|(key, at)| (*key, *at)).collect();
+            rows = rows_from(Bound::Unbounded);
         }
         buffer.cursor = rows.last().map(|(key, _)| *key);
         buffer.is_writing = true;

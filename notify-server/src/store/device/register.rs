@@ -28,6 +28,7 @@ pub(super) fn find_unchanged(
     Ok(row.filter(|row| is_unchanged(row, wanted)).map(|row| (row.key, row.registered_at)))
 }
 
+/// Whether a registration would leave the fields of a device as they are.
 fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
     row.key.platform() == wanted.platform && row.fields == wanted.fields
 }
@@ -272,8 +273,8 @@ pub(super) struct DisplacedOwner {
     pub(super) last_inbound_at: Option<i64>,
 }
 
-/// The id of the device that has the wanted address.
-pub(super) fn device_at(
+/// The id of the device that has the wanted address; `None` if no device has it.
+pub(super) fn owner_of_address(
     tx: &Connection,
     app: AppNo,
     wanted: &DeviceUpsert,
@@ -293,7 +294,7 @@ fn owners(
     app: AppNo,
     lookup: AddressLookup<'_>,
 ) -> Result<Vec<(DeviceKey, Option<i64>)>, StoreError> {
-    let keys = tx
+    let candidates = tx
         .prepare_cached(
             "select key, last_inbound_at from devices
              where address_hash = ?1 and address = ?2 and app_no = ?3",
@@ -303,7 +304,9 @@ fn owners(
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let space = address_space(lookup.platform);
-    Ok(keys.into_iter().filter(|(key, _)| address_space(key.platform()) == space).collect())
+    // Devices of platforms with another kind of addresses may have the same text as their address.
+    let owners = candidates.into_iter().filter(|(key, _)| address_space(key.platform()) == space);
+    Ok(owners.collect())
 }
 
 /// Removes an address from another device that has it, so that the device `key` can get the
@@ -397,13 +400,13 @@ pub(in crate::store) fn subscribe_browser(
     // the application uses, or will use, for someone else.
     let mut subscription = browser.subscription;
     subscription.device_id = None;
-    let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.made)?;
-    let existing = match proved_by_secret {
+    let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.generated_id)?;
+    let existing_id = match proved_by_secret {
         Some(id) => Some(id),
         None => device_of_browser(tx, app, &wanted)?,
     };
-    let is_new = existing.is_none();
-    if let Some(id) = existing {
+    let is_new = existing_id.is_none();
+    if let Some(id) = existing_id {
         wanted.device_id = id;
     }
     if let Registered::Unchanged(key) = subscribe(tx, app, &wanted, at)? {
@@ -435,7 +438,7 @@ fn device_of_browser(
     app: AppNo,
     wanted: &DeviceUpsert,
 ) -> Result<Option<DeviceId>, StoreError> {
-    let Some(id) = device_at(tx, app, wanted)? else { return Ok(None) };
+    let Some(id) = owner_of_address(tx, app, wanted)? else { return Ok(None) };
     let row = by_id(tx, app, &id)?;
     let has_keys = row.is_some_and(|row| {
         let (stored, wanted) = (&row.fields, &wanted.fields);

@@ -40,13 +40,14 @@ pub(super) struct DeviceRow {
     pub(super) key: DeviceKey,
     pub(super) device_id: String,
     pub(super) fields: Fields,
+    /// Whether the device was disabled as unregistered.
     pub(super) dead: bool,
     pub(super) created_at: Timestamp,
     pub(super) registered_at: Timestamp,
 }
 
 /// The columns of [`DEVICES`] that [`DeviceRow::read`] reads.
-pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
+pub(super) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
     max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The time of the last written registration, as an expression over [`DEVICES`].
@@ -68,6 +69,7 @@ impl DeviceRow {
         self.device_id.len() + details.len() + optional.iter().sum::<usize>()
     }
 
+    /// Reads a device from a row of [`DEVICE_COLUMNS`].
     pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let ios_env = match row.get::<Option<i64>>(3)? {
             Some(code) => Some(env_of(code).ok_or_else(|| unexpected_value(3, Type::Integer))?),
@@ -100,7 +102,7 @@ pub(super) fn by_id(
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
-            "select {DEVICE} from {DEVICES}
+            "select {DEVICE_COLUMNS} from {DEVICES}
              where d.app_no = ?1 and d.device_id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], DeviceRow::read)
@@ -114,7 +116,7 @@ pub(super) fn by_key(
     key: DeviceKey,
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
-        .prepare_cached(&format!("select {DEVICE} from {DEVICES} where d.key = ?1"))?
+        .prepare_cached(&format!("select {DEVICE_COLUMNS} from {DEVICES} where d.key = ?1"))?
         .query_row([key.0], DeviceRow::read)
         .optional()?;
     Ok(row)
@@ -158,7 +160,7 @@ pub(super) fn key_by_address(
     platform: Platform,
     address: &str,
 ) -> Result<Option<DeviceKey>, StoreError> {
-    let keys = connection
+    let candidates = connection
         .prepare_cached(
             "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
         )?
@@ -166,28 +168,34 @@ pub(super) fn key_by_address(
             row.get(0).map(DeviceKey)
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(keys.into_iter().find(|key| key.platform() == platform))
+    Ok(candidates.into_iter().find(|key| key.platform() == platform))
 }
 
 impl DeviceUpsert {
-    pub(super) fn of_registration(app: AppNo, from: Registration) -> Result<Self, StoreError> {
+    /// The device of a registration.
+    pub(super) fn of_registration(
+        app: AppNo,
+        registration: Registration,
+    ) -> Result<Self, StoreError> {
         Self::new(
             app,
-            from.device_id,
-            from.endpoint,
-            from.push_disabled,
-            from.utc_offset_minutes,
-            &from.details,
+            registration.device_id,
+            registration.endpoint,
+            registration.push_disabled,
+            registration.utc_offset_minutes,
+            &registration.details,
         )
     }
 
+    /// The device of a subscription. It has the id `generated_id` if the subscription has no id.
     pub(super) fn of_subscription(
         app: AppNo,
-        from: Subscription,
+        subscription: Subscription,
         generated_id: DeviceId,
     ) -> Result<Self, StoreError> {
-        let device_id = from.device_id.unwrap_or(generated_id);
-        Self::new(app, device_id, from.endpoint, false, from.utc_offset_minutes, &from.details)
+        let Subscription { device_id, endpoint, utc_offset_minutes, details } = subscription;
+        let device_id = device_id.unwrap_or(generated_id);
+        Self::new(app, device_id, endpoint, false, utc_offset_minutes, &details)
     }
 
     fn new(
@@ -214,10 +222,10 @@ impl DeviceUpsert {
                 fields.address = push_token;
                 fields.ios_env = env;
             }
-            Endpoint::Web(subscription) => {
-                fields.address = Some(subscription.endpoint);
-                fields.p256dh = Some(subscription.p256dh);
-                fields.auth = Some(subscription.auth);
+            Endpoint::Web(web) => {
+                fields.address = Some(web.endpoint);
+                fields.p256dh = Some(web.p256dh);
+                fields.auth = Some(web.auth);
             }
             Endpoint::FbMessenger { recipient_id } | Endpoint::ChatApp { recipient_id } => {
                 fields.address = Some(recipient_id);

@@ -70,6 +70,7 @@ struct Position {
 }
 
 impl Position {
+    /// Decodes the position from the number in a cursor.
     fn from_number(number: i64) -> Self {
         Self {
             dispatch: usize::try_from(number >> SEQ_BITS).unwrap_or(usize::MAX),
@@ -77,20 +78,23 @@ impl Position {
         }
     }
 
+    /// The position as the number in a cursor.
     fn number(self) -> i64 {
         i64::try_from(self.dispatch).unwrap_or_default() << SEQ_BITS | self.key
     }
 
+    /// The position of a key in the same dispatch.
     fn at(self, key: DeviceKey) -> Self {
         Self { key: key.0 & SEQ_MAX, ..self }
     }
 
+    /// The key of the position.
     fn key_of(self, app: AppNo) -> DeviceKey {
         DeviceKey(app.key_prefix() | self.key)
     }
 }
 
-/// A page, and whether it has to be read.
+/// A page of a dispatch, and whether its deliveries have to be read.
 struct PageSummary {
     no: PageNo,
     from: DeviceKey,
@@ -103,7 +107,9 @@ struct PageSummary {
 /// A walk over the pages of a notification in the order of their keys.
 struct Walk<'c> {
     connection: &'c Connection,
+    /// The outcome that the list is restricted to.
     outcome: Option<DeliveryOutcome>,
+    /// The number of rows to find.
     wanted: usize,
     rows: Vec<(Position, DeviceKey, Delivery)>,
     /// The current position.
@@ -114,8 +120,8 @@ struct Walk<'c> {
 }
 
 impl Walk<'_> {
-    /// Continues until enough rows are found or a limit is reached. Returns whether the end of the
-    /// list was reached.
+    /// Continues until enough rows are found, or [`PAGES_SEEN_MAX`] or [`PAGES_READ_MAX`] is
+    /// reached. Returns whether the end of the list was reached.
     fn walk(&mut self, notification: NotificationNo) -> Result<bool, StoreError> {
         let dispatches = self
             .connection
@@ -156,7 +162,7 @@ impl Walk<'_> {
     fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<PageSummary>, StoreError> {
         // The condition on the counters of a page that can contain a row of the list. An open page
         // can contain pending deliveries that its counters do not include.
-        let wanted = match self.outcome {
+        let is_wanted = match self.outcome {
             None => "targeted > 0",
             Some(DeliveryOutcome::Sent) => "sent > 0",
             Some(DeliveryOutcome::Failed) => "failed > 0",
@@ -169,7 +175,7 @@ impl Walk<'_> {
         let pages = self
             .connection
             .prepare_cached(&format!(
-                "select no, from_key, to_key, finished = 0, {wanted} from pages
+                "select no, from_key, to_key, finished = 0, {is_wanted} from pages
                  where dispatch_no = ?1 and to_key > ?2 order by to_key limit ?3"
             ))?
             .query_map([dispatch.0, self.position.key_of(self.app).0, rest], |row| {
@@ -214,16 +220,16 @@ impl Walk<'_> {
                 }
             }
         }
-        let (position, begin) = (self.position, self.position.key_of(self.app));
-        let rows = rows.into_iter().filter(|(key, row)| {
-            *key > begin && self.outcome.is_none_or(|outcome| outcome == row.outcome)
+        let (position, after) = (self.position, self.position.key_of(self.app));
+        let listed = rows.into_iter().filter(|(key, row)| {
+            *key > after && self.outcome.is_none_or(|outcome| outcome == row.outcome)
         });
         let room = self.wanted - self.rows.len();
-        let rows = rows.map(|(key, row)| (position.at(key), key, row));
-        self.rows.extend(rows.take(room));
+        self.rows.extend(listed.map(|(key, row)| (position.at(key), key, row)).take(room));
         Ok(())
     }
 
+    /// Adds the retries of a page to its rows.
     fn add_retries(
         &self,
         page: PageNo,

@@ -84,7 +84,7 @@ pub enum DeliveryProgress {
     None,
     /// The device was registered after the audience was fixed.
     RegisteredLater,
-    /// The scan has not reached the device.
+    /// The scan of the audience has not reached the device.
     NotReached,
     /// The device is in an open page and has no outcome.
     InOpenPage,
@@ -105,7 +105,7 @@ pub enum DeliveryProgress {
     /// The delivery has ended.
     Settled {
         /// The outcome.
-        settled: Outcome,
+        outcome: Outcome,
         /// The reason, unless it was sent.
         reason: Option<String>,
         /// The number of attempts.
@@ -127,48 +127,56 @@ pub(super) fn read(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
-    device: &DeviceId,
+    device_id: &DeviceId,
 ) -> Result<DeliveryFacts, StoreError> {
     require_app(connection, app)?;
-    let StoredNotification { no, facts: notification, naming } =
+    let StoredNotification { no: notification_no, facts: notification, naming_request } =
         read_notification(connection, app, id)?;
-    let (key, mut device_facts) = read_device(connection, app, device)?;
-    device_facts.has_tag = match &notification.tag {
-        Some(tag) => has_tag(connection, key, tag)?,
+    let (key, device_facts) = read_device(connection, app, device_id)?;
+    let has_tag = match &notification.tag {
+        Some(tag) => device_has_tag(connection, key, tag)?,
         None => false,
     };
     // A notification at a local time has a dispatch for each zone that was due.
-    let dispatches = connection
+    let dispatch_numbers = connection
         .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
-        .query_map([no.0, platform_code(key.platform())], |row| row.get(0).map(DispatchNo))?
+        .query_map([notification_no.0, platform_code(key.platform())], |row| {
+            row.get(0).map(DispatchNo)
+        })?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut progress = if has_later_zones(connection, no)? {
+    let mut progress = if has_later_zones(connection, notification_no)? {
         DeliveryProgress::NotReached
     } else {
         DeliveryProgress::None
     };
-    let mut is_listed = false;
-    for no in dispatches {
-        let dispatch = read_dispatch(connection, no)?;
-        let on_list = match &dispatch.source {
-            AudienceSource::Named { keys, .. } => keys.binary_search(&key).is_ok(),
-            AudienceSource::Platform | AudienceSource::Tag(_) => false,
-        };
-        is_listed |= on_list;
-        let in_dispatch = progress_in(connection, &dispatch, key, on_list)?;
-        if rank(&in_dispatch) > rank(&progress) {
-            progress = in_dispatch;
+    let mut is_named_by_a_dispatch = false;
+    for dispatch_no in dispatch_numbers {
+        let dispatch = read_dispatch(connection, dispatch_no)?;
+        is_named_by_a_dispatch |= dispatch_names(&dispatch, key);
+        let dispatch_progress = progress_in(connection, &dispatch, key)?;
+        if rank(&dispatch_progress) > rank(&progress) {
+            progress = dispatch_progress;
         }
     }
-    device_facts.is_named = match &naming {
-        Some(request) => is_listed || request_names(request, device, key)?,
+    // Before the notification starts, only its request names devices.
+    let is_named = match &naming_request {
+        Some(request) => is_named_by_a_dispatch || request_names(request, device_id, key)?,
         None => false,
     };
-    Ok(DeliveryFacts { notification, device: device_facts, progress })
+    let device = DeviceFacts { is_named, has_tag, ..device_facts };
+    Ok(DeliveryFacts { notification, device, progress })
 }
 
-/// Ranks the progress in the dispatches of several zones. The highest rank tells most about the
-/// device.
+/// Whether a dispatch has a list of devices and the device is on it.
+fn dispatch_names(dispatch: &Dispatch, key: DeviceKey) -> bool {
+    match &dispatch.source {
+        AudienceSource::Named { keys, .. } => keys.binary_search(&key).is_ok(),
+        AudienceSource::Platform | AudienceSource::Tag(_) => false,
+    }
+}
+
+/// Ranks the progress of a device in the dispatches of several zones. The API reports the progress
+/// with the highest rank: it is the most specific.
 fn rank(progress: &DeliveryProgress) -> u8 {
     match progress {
         DeliveryProgress::None => 0,
@@ -196,8 +204,8 @@ fn has_later_zones(connection: &Connection, no: NotificationNo) -> Result<bool, 
 struct StoredNotification {
     no: NotificationNo,
     facts: NotificationFacts,
-    /// The request, if it names devices.
-    naming: Option<String>,
+    /// The body of the request in JSON, if the request names devices.
+    naming_request: Option<String>,
 }
 
 fn read_notification(
@@ -226,12 +234,18 @@ fn read_notification(
                 tag: row.get(8)?,
                 local_time,
             };
-            Ok(StoredNotification { no: NotificationNo(row.get(0)?), facts, naming: row.get(9)? })
+            Ok(StoredNotification {
+                no: NotificationNo(row.get(0)?),
+                facts,
+                naming_request: row.get(9)?,
+            })
         })
         .optional()?
         .ok_or(StoreError::NotFound)
 }
 
+/// Reads a device. `is_named` and `has_tag` depend on the notification; they are false here, and
+/// the caller sets them.
 fn read_device(
     connection: &Connection,
     app: AppNo,
@@ -267,7 +281,7 @@ fn read_device(
 }
 
 /// Whether a device has a tag set to true.
-fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, StoreError> {
+fn device_has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, StoreError> {
     let has_tag = connection
         .prepare_cached(
             "select 1 from tags t cross join device_tags dt
@@ -278,9 +292,9 @@ fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, S
     Ok(has_tag)
 }
 
-/// Whether a request names the device, in the list of its platform or in the list for any platform.
+/// Whether the body of a request names the device, in the list of its platform or in the list for
+/// any platform.
 fn request_names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
-    use notify_core::Platform;
     let named: NamedIds = serde_json::from_str(request)?;
     let of_platform = match key.platform() {
         Platform::Android => named.android_device_ids,
@@ -291,14 +305,12 @@ fn request_names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<boo
     Ok(ids.any(|id| id == device.as_str()))
 }
 
-/// The progress of a device in a dispatch. It is read from the retry and the page of the device,
-/// and only without them derived from the cursor. `is_named` is whether the dispatch names the
-/// device.
+/// The progress of a device in a dispatch. It is read from the retry or the page of the device. If
+/// the device has neither, the progress follows from the position of the scan.
 fn progress_in(
     connection: &Connection,
     dispatch: &Dispatch,
     key: DeviceKey,
-    is_named: bool,
 ) -> Result<DeliveryProgress, StoreError> {
     if let Some(progress) = progress_of_retry(connection, dispatch.no, key)? {
         return Ok(progress);
@@ -306,19 +318,20 @@ fn progress_in(
     if key > dispatch.until {
         return Ok(DeliveryProgress::RegisteredLater);
     }
-    if matches!(dispatch.source, AudienceSource::Named { .. }) && !is_named {
+    let names_devices = matches!(dispatch.source, AudienceSource::Named { .. });
+    if names_devices && !dispatch_names(dispatch, key) {
         return Ok(DeliveryProgress::None);
     }
     let Some((page, from, is_finished)) = page_containing(connection, dispatch.no, key)? else {
         let is_ahead = !dispatch.scan_done && key > dispatch.cursor;
         return Ok(if is_ahead { DeliveryProgress::NotReached } else { DeliveryProgress::Skipped });
     };
-    let mut settled = outcomes_of_page(connection, page, from)?.into_iter();
-    Ok(match settled.find(|(outcome, _)| outcome.key == key) {
-        Some((outcome, at)) => DeliveryProgress::Settled {
-            settled: outcome.settled,
-            reason: outcome.reason.map(std::borrow::Cow::into_owned),
-            attempts: outcome.attempts,
+    let mut outcomes = outcomes_of_page(connection, page, from)?.into_iter();
+    Ok(match outcomes.find(|(device, _)| device.key == key) {
+        Some((device, at)) => DeliveryProgress::Settled {
+            outcome: device.settled,
+            reason: device.reason.map(std::borrow::Cow::into_owned),
+            attempts: device.attempts,
             first_attempt_at: None,
             at,
         },
@@ -352,7 +365,7 @@ fn progress_of_retry(
                 });
             };
             Ok(DeliveryProgress::Settled {
-                settled: Outcome::from_code(code)
+                outcome: Outcome::from_code(code)
                     .ok_or_else(|| unexpected_value(0, Type::Integer))?,
                 reason,
                 attempts,
@@ -380,11 +393,11 @@ pub(super) fn count(
     let tag = audience.tag.as_deref();
     match &audience.target {
         Target::Platforms(platforms) => {
-            let platforms = platforms.iter().map(|platform| match tag {
-                None => whole_platform(connection, app, *platform),
-                Some(tag) => tagged(connection, app, *platform, tag),
+            let counts = platforms.iter().map(|platform| match tag {
+                None => count_platform(connection, app, *platform),
+                Some(tag) => count_tagged(connection, app, *platform, tag),
             });
-            Ok(Reached { platforms: platforms.collect::<Result<_, _>>()?, unknown: 0 })
+            Ok(Reached { platforms: counts.collect::<Result<_, _>>()?, unknown: 0 })
         }
         Target::Devices { android, ios, any } => {
             count_named(connection, app, &NamedTarget { android, ios, any, tag })
@@ -392,25 +405,26 @@ pub(super) fn count(
     }
 }
 
-fn reach(platform: Platform, devices: u64) -> Reach {
+/// An exact count of devices, without unknown and excluded devices.
+fn exact_reach(platform: Platform, devices: u64) -> Reach {
     Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 }
 }
 
 /// The range of the device keys of a platform: the key before the first, and the last.
-fn keys(app: AppNo, platform: Platform) -> (i64, i64) {
+fn key_range(app: AppNo, platform: Platform) -> (i64, i64) {
     let first = DeviceKey::before_first(app, platform);
     (first.0, DeviceKey::new(app, platform, SEQUENCE_MAX).0)
 }
 
 /// Counts the devices of a whole platform: the enabled devices from the counters, minus the devices
 /// without an address, which are few and scanned.
-fn whole_platform(
+fn count_platform(
     connection: &Connection,
     app: AppNo,
     platform: Platform,
 ) -> Result<Reach, StoreError> {
     let enabled = count_enabled(connection, app, platform)?;
-    let (after, last) = keys(app, platform);
+    let (after, last) = key_range(app, platform);
     let without_address = connection
         .prepare_cached(
             "select count(*) from (select 1 from devices indexed by devices_without_address
@@ -420,17 +434,17 @@ fn whole_platform(
         .query_row([after, last, DEVICES_SCANNED_MAX], |row| count_at(row, 0))?;
     let is_exact = without_address < DEVICES_SCANNED_MAX.unsigned_abs();
     let devices = enabled.saturating_sub(without_address);
-    Ok(Reach { is_exact, ..reach(platform, devices) })
+    Ok(Reach { is_exact, ..exact_reach(platform, devices) })
 }
 
 /// Counts the devices of a platform that have a tag, by scanning the index of the tag.
-fn tagged(
+fn count_tagged(
     connection: &Connection,
     app: AppNo,
     platform: Platform,
     tag: &str,
 ) -> Result<Reach, StoreError> {
-    let (after, last) = keys(app, platform);
+    let (after, last) = key_range(app, platform);
     let (devices, scanned) = connection
         .prepare_cached(
             "select count(*) filter (where value = 1 and push_disabled = 0 and dead_at is null
@@ -444,7 +458,7 @@ fn tagged(
             Ok((count_at(row, 0)?, count_at(row, 1)?))
         })?;
     let is_exact = scanned < DEVICES_SCANNED_MAX.unsigned_abs();
-    Ok(Reach { is_exact, ..reach(platform, devices) })
+    Ok(Reach { is_exact, ..exact_reach(platform, devices) })
 }
 
 /// A target that names devices, and the tag that they must have.
@@ -469,7 +483,8 @@ fn count_named(
     let mut keys = Vec::with_capacity(keys_by_id.len());
     for (platform, ids) in [(Platform::Android, android), (Platform::Ios, ios)] {
         for id in *ids {
-            let reach_on_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+            let reach_on_platform =
+                platforms.entry(platform).or_insert_with(|| exact_reach(platform, 0));
             match key_of(id).filter(|key| key.platform() == platform) {
                 Some(key) => keys.push(key),
                 None => reach_on_platform.unknown += 1,
@@ -485,7 +500,8 @@ fn count_named(
     }
     for device in named_devices(connection, app, &keys, *tag)? {
         let platform = device.key.platform();
-        let reach_on_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+        let reach_on_platform =
+            platforms.entry(platform).or_insert_with(|| exact_reach(platform, 0));
         let is_reached = device.eligible && device.address.is_some();
         if is_reached {
             reach_on_platform.devices += 1;

@@ -21,7 +21,7 @@ use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
 const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
 
 /// The columns that [`read_row`] reads.
-const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
+const NOTIFICATION_COLUMNS: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
     n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
 
 /// The row of a notification.
@@ -49,7 +49,7 @@ pub(super) fn notification(
     require_app(connection, app)?;
     let row = connection
         .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
+            "select {NOTIFICATION_COLUMNS} from notifications n where n.app_no = ?1 and n.id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], read_row)
         .optional()?
@@ -71,15 +71,15 @@ pub(super) fn list(
     let mut sums = read_sums(connection, &numbers)?;
     let mut rows = connection
         .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
+            "select {NOTIFICATION_COLUMNS} from notifications n where n.no in {NUMBERS}"
         ))?
         .query_map([list_of(&numbers)], read_row)?
         .collect::<sql::Result<Vec<_>>>()?;
     rows.sort_unstable_by_key(|row| Reverse(row.no));
     let mut records = Vec::with_capacity(numbers.len());
     for row in rows {
-        let sums = sums.remove(&row.no).unwrap_or_default();
-        records.push((row.no, record(row, sums)?));
+        let sums_of_row = sums.remove(&row.no).unwrap_or_default();
+        records.push((row.no, record(row, sums_of_row)?));
     }
     Ok(cursors.page(records, &PageRequest { limit, cursor: None }))
 }
@@ -133,6 +133,7 @@ fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {
     })
 }
 
+/// Makes the record that the API shows from the row and the sums of a notification.
 fn record(row: NotificationRow, sums: Sums) -> Result<NotificationRecord, StoreError> {
     let mut by_platform: Vec<PlatformCounts> = platforms_of(row.platforms)
         .into_iter()
@@ -197,17 +198,19 @@ fn read_sums(
     Ok(sums)
 }
 
+/// Adds the counts of each dispatch. `notifications` is a list of numbers as [`list_of`] makes it.
 fn add_dispatches(
     connection: &Connection,
     notifications: &str,
     sums: &mut HashMap<i64, Sums>,
 ) -> Result<(), StoreError> {
     struct Dispatch {
+        no: i64,
         notification: i64,
         platform: Platform,
+        /// The counts in the row. Only `unknown` is meaningful before the dispatch is finished.
         counts: Counts,
-        /// The number of the dispatch, if it is not finished.
-        open: Option<i64>,
+        is_finished: bool,
     }
     let dispatches = connection
         .prepare_cached(&format!(
@@ -216,26 +219,27 @@ fn add_dispatches(
              where notification_no in {NUMBERS} order by notification_no, platform, no"
         ))?
         .query_map([notifications], |row| {
-            let (no, done): (i64, bool) = (row.get(10)?, row.get(11)?);
             Ok(Dispatch {
+                no: row.get(10)?,
                 notification: row.get(8)?,
                 platform: platform_of(row.get(9)?),
                 counts: Counts { unknown: count_at(row, 7)?, ..counts_of(row, 0)? },
-                open: (!done).then_some(no),
+                is_finished: row.get(11)?,
             })
         })?
         .collect::<sql::Result<Vec<_>>>()?;
-    let open: Vec<i64> = dispatches.iter().filter_map(|dispatch| dispatch.open).collect();
-    let page_sums = sum_pages(connection, &open)?;
-    for Dispatch { notification, platform, counts, open } in dispatches {
-        let counts = match open {
-            Some(no) => {
-                let counts_of_pages = page_sums.get(&no).copied().unwrap_or_default();
-                Counts { unknown: counts.unknown, ..counts_of_pages }
-            }
-            None => counts,
+    let running = dispatches.iter().filter(|dispatch| !dispatch.is_finished);
+    let running_numbers: Vec<i64> = running.map(|dispatch| dispatch.no).collect();
+    let page_sums = sum_pages(connection, &running_numbers)?;
+    for dispatch in dispatches {
+        let counts = if dispatch.is_finished {
+            dispatch.counts
+        } else {
+            let counts_of_pages = page_sums.get(&dispatch.no).copied().unwrap_or_default();
+            Counts { unknown: dispatch.counts.unknown, ..counts_of_pages }
         };
-        sums.entry(notification).or_default().dispatches.push((platform, counts));
+        let sums_of_notification = sums.entry(dispatch.notification).or_default();
+        sums_of_notification.dispatches.push((dispatch.platform, counts));
     }
     Ok(())
 }
@@ -279,6 +283,7 @@ pub(in crate::store) fn counts_of(row: &Row<'_>, first: usize) -> sql::Result<Co
     Ok(counts)
 }
 
+/// Adds the most frequent failures of each notification.
 fn add_failures(
     connection: &Connection,
     notifications: &str,
@@ -308,6 +313,7 @@ fn add_failures(
     Ok(())
 }
 
+/// Adds the engagement counters of each notification.
 fn add_engagement(
     connection: &Connection,
     notifications: &str,

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 
 use super::session::{Session, WRITE_LOCK, parameters};
-use super::statements::type_of;
+use super::statements::{StatementKind, type_of};
 use crate::store::sql::{Result, Type, Value};
 
 /// The longest wait for a reply to a bulk operation. Counting or analysing millions of rows takes
@@ -19,7 +19,7 @@ const BULK_WAIT: Duration = Duration::from_secs(3_600);
 impl Session {
     /// Removes the time limits of statements.
     pub(super) fn disable_timeouts(&self) -> Result<()> {
-        self.answer_wait.set(BULK_WAIT);
+        self.reply_wait.set(BULK_WAIT);
         self.execute_batch("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
     }
 
@@ -32,11 +32,11 @@ impl Session {
     /// Further rows are discarded.
     pub(in crate::store) fn query_within(
         &self,
-        text: usize,
+        index: usize,
         values: &[Value<'_>],
         bytes: usize,
     ) -> Result<Vec<Row>> {
-        let statement = self.compiled(text, values, false)?;
+        let statement = self.prepared(index, values, StatementKind::Plain)?;
         self.query_blocking(async {
             let mut stream = pin!(self.client.query_raw(&statement, parameters(values)).await?);
             let (mut rows, mut size) = (Vec::new(), 0);

@@ -3,11 +3,11 @@
 
 use crate::store::{AppNo, Change, DeliveryChange, EnrichmentChange, NotificationNo};
 
-/// The longest payload, in bytes. PostgreSQL accepts less than 8,000. Changes that do not fit are
-/// sent as a resync.
+/// The longest payload, in bytes. PostgreSQL accepts less than 8,000 bytes. If the changes of a
+/// commit do not fit, the server sends a resync instead.
 const BYTES_MAX: usize = 7_000;
 /// The code of a resync.
-const EVERYTHING: &str = "*";
+const RESYNC: &str = "*";
 
 /// Encodes the changes of a server; `None` if no change concerns other servers.
 pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
@@ -18,7 +18,7 @@ pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
         return None;
     }
     let text = format!("{server:x} {}", words.join(" "));
-    Some(if text.len() > BYTES_MAX { format!("{server:x} {EVERYTHING}") } else { text })
+    Some(if text.len() > BYTES_MAX { format!("{server:x} {RESYNC}") } else { text })
 }
 
 /// Decodes the changes of a payload. Returns no changes if this server sent the payload.
@@ -30,8 +30,8 @@ pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     words.map(|word| decode_one(word).unwrap_or(Change::Resync)).collect()
 }
 
-/// The code of a change: a letter and ids. `None` for the change of a device: each server reads
-/// addresses again that it read more than a second ago.
+/// The code of a change: a letter and ids. Returns `None` for the change of a device, which is not
+/// sent: every server reads an address again if it last read the address more than a second ago.
 fn encode_one(change: &Change) -> Option<String> {
     Some(match change {
         Change::Delivery(DeliveryChange::Device(_)) => return None,
@@ -53,16 +53,17 @@ fn encode_one(change: &Change) -> Option<String> {
         Change::Enrichment(EnrichmentChange::FeedDue) => "f".to_owned(),
         Change::Enrichment(EnrichmentChange::FeedItems(app)) => format!("i{}", app.0),
         Change::KeyRevoked => "k".to_owned(),
-        Change::Resync => EVERYTHING.to_owned(),
+        Change::Resync => RESYNC.to_owned(),
     })
 }
 
+/// Decodes the code of a change; `None` if the code is unknown.
 fn decode_one(word: &str) -> Option<Change> {
     let mut letters = word.chars();
-    let what = letters.next()?;
+    let kind = letters.next()?;
     let (number, name) = letters.as_str().split_once(':').unwrap_or((letters.as_str(), ""));
     let app = || number.parse().ok().map(AppNo);
-    Some(match what {
+    Some(match kind {
         'd' => DeliveryChange::NotificationDue.into(),
         's' => DeliveryChange::NotificationScheduled.into(),
         'c' => DeliveryChange::NotificationCanceled(NotificationNo(number.parse().ok()?)).into(),

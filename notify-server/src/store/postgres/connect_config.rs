@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::failure::Failure;
 use super::session::Session;
 use super::session::{
-    ANSWER_WAIT, CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, TCP_WAIT,
+    CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, REPLY_WAIT, TCP_WAIT,
     configure_session,
 };
 use super::tls;
@@ -30,8 +30,8 @@ pub(super) enum Connected {
 /// How to connect to a database.
 pub(super) struct ConnectConfig {
     /// A configuration for each host, in the order of the URL. The client library has no time limit
-    /// for a host that accepts a connection and does not reply. With all hosts in one
-    /// configuration, it would never try the next host.
+    /// for a host that accepts a connection and does not reply. If all hosts were in one
+    /// configuration, the library would never try the next host.
     hosts: Vec<Config>,
     /// Whether each connection begins with a random host.
     in_any_order: bool,
@@ -69,16 +69,16 @@ impl ConnectConfig {
             .enable_all()
             .build()
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
-        let client = runtime.block_on(self.client()).map_err(Error::Postgres)?;
+        let client = runtime.block_on(self.connect_client()).map_err(Error::Postgres)?;
         let session = Session::new(runtime, client);
         configure_session(&session)?;
         Ok(session)
     }
 
-    /// The client; its connection runs on the same runtime.
-    async fn client(&self) -> std::result::Result<Client, Failure> {
+    /// Connects to the first usable host, and runs the connection on the current runtime.
+    async fn connect_client(&self) -> std::result::Result<Client, Failure> {
         // An error of the connection is ignored here, since the next query reports it.
-        match self.listener().await? {
+        match self.connect_first().await? {
             Connected::Tls(client, connection) => {
                 tokio::spawn(connection);
                 Ok(client)
@@ -91,16 +91,16 @@ impl ConnectConfig {
     }
 
     /// Connects to the first usable host. Returns the client and its connection, which the caller
-    /// has to poll. Each host may take its share of [`ANSWER_WAIT`].
-    pub(super) async fn listener(&self) -> std::result::Result<Connected, Failure> {
+    /// has to poll. Divides [`REPLY_WAIT`] equally among the hosts.
+    pub(super) async fn connect_first(&self) -> std::result::Result<Connected, Failure> {
         let mut hosts: Vec<_> = self.hosts.iter().collect();
         if self.in_any_order {
             fastrand::shuffle(&mut hosts);
         }
-        let wait = ANSWER_WAIT / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let wait = REPLY_WAIT / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
         let mut last_failure = Failure::Late(wait);
         for host in hosts {
-            let failed = match tokio::time::timeout(wait, self.reach(host)).await {
+            let failure = match tokio::time::timeout(wait, self.connect_to(host)).await {
                 Ok(Ok(connected)) => return Ok(connected),
                 Ok(Err(error)) => error.into(),
                 Err(_) => Failure::Late(wait),
@@ -108,13 +108,16 @@ impl ConnectConfig {
             // The error of a host that replied, such as a wrong password, is more useful than the
             // timeout of another host.
             if !matches!(last_failure, Failure::Answered { .. }) {
-                last_failure = failed;
+                last_failure = failure;
             }
         }
         Err(last_failure)
     }
 
-    async fn reach(&self, host: &Config) -> std::result::Result<Connected, tokio_postgres::Error> {
+    async fn connect_to(
+        &self,
+        host: &Config,
+    ) -> std::result::Result<Connected, tokio_postgres::Error> {
         Ok(match &self.tls {
             Some(tls) => {
                 let (client, connection) = host.connect(tls.clone()).await?;
@@ -155,24 +158,26 @@ fn options_of(config: &Config) -> Config {
     options
 }
 
+/// Makes a configuration for each host, with the options that apply to every host. If the URL has
+/// only one port, every host has this port.
 fn each_host(config: &Config, common: &Config) -> Vec<Config> {
     let (addresses, ports) = (config.get_hostaddrs(), config.get_ports());
     let hosts = config.get_hosts().iter().enumerate();
     hosts
         .map(|(nth, host)| {
-            let mut one = common.clone();
+            let mut host_config = common.clone();
             match host {
-                Host::Tcp(name) => one.host(name),
+                Host::Tcp(name) => host_config.host(name),
                 #[cfg(unix)]
-                Host::Unix(folder) => one.host_path(folder),
+                Host::Unix(folder) => host_config.host_path(folder),
             };
             if let Some(address) = addresses.get(nth) {
-                one.hostaddr(*address);
+                host_config.hostaddr(*address);
             }
             if let Some(port) = ports.get(nth).or(ports.first()) {
-                one.port(*port);
+                host_config.port(*port);
             }
-            one
+            host_config
         })
         .collect()
 }

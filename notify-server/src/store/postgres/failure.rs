@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio_postgres::error::{Severity, SqlState};
 
-/// The classes of SQLSTATE that are transient: connection, resources, intervention of an operator,
-/// system, and
-/// transaction rolled back (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-const PASSING_CLASSES: [&str; 5] = ["08", "53", "57", "58", "40"];
+/// The classes of SQLSTATE whose errors are transient: connection, resources, intervention of an
+/// operator, system, and transaction rolled back
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+const TRANSIENT_CLASSES: [&str; 5] = ["08", "53", "57", "58", "40"];
 /// The states of other classes that are transient: read-only database, lock timeout, and idle
 /// transaction.
-const PASSING: [SqlState; 4] = [
+const TRANSIENT_STATES: [SqlState; 4] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
@@ -67,7 +67,7 @@ impl Failure {
         match self {
             Self::Answered { state, is_end, .. } => {
                 let class = state.code().get(..2).unwrap_or_default();
-                *is_end || PASSING_CLASSES.contains(&class) || PASSING.contains(state)
+                *is_end || TRANSIENT_CLASSES.contains(&class) || TRANSIENT_STATES.contains(state)
             }
             Self::Connection(_) | Self::Late(_) | Self::Runtime(_) => true,
         }
@@ -78,6 +78,7 @@ impl Failure {
         self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
+    /// The SQLSTATE code of a reply; `None` if the server did not reply.
     pub(super) fn state(&self) -> Option<&SqlState> {
         match self {
             Self::Answered { state, .. } => Some(state),

@@ -15,17 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::change_codec;
 use super::connect_config::{ConnectConfig, Connected};
-use super::session::ANSWER_WAIT;
+use super::session::REPLY_WAIT;
 use crate::store::Change;
 use crate::store::sql::{Listeners, notify_listeners};
 
 /// The channel of `NOTIFY`.
 pub(super) const CHANNEL: &str = "notify_changes";
 /// The time between two attempts to connect.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// How often the connection is checked. If the database behind a proxy is replaced, the connection
 /// may stay open without receiving changes.
-const ASKED_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The listener thread. It ends when this handle is dropped.
 pub(in crate::store) struct ListenThread {
@@ -34,23 +34,22 @@ pub(in crate::store) struct ListenThread {
 }
 
 impl ListenThread {
-    /// Starts the thread. Returns once the thread listens, or after [`ANSWER_WAIT`].
+    /// Starts the thread. Returns once the thread listens, or after [`REPLY_WAIT`].
     pub(super) fn start(
         target: Arc<ConnectConfig>,
         listeners: Listeners,
         server: u64,
     ) -> std::io::Result<Self> {
         let stopping = CancellationToken::new();
-        let (listening, started) = sync_channel(1);
-        let listener =
-            Listener { target, listeners, server, stopping: stopping.clone(), listening };
+        let (started, wait_for_start) = sync_channel(1);
+        let listener = Listener { target, listeners, server, stopping: stopping.clone(), started };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new()
             .name("store-listener".to_owned())
             .spawn(move || runtime.block_on(listener.run()))?;
-        // From now on, every change of data that the server reads is received. If the thread
-        // connects later, it begins with a resync.
-        let _ = started.recv_timeout(ANSWER_WAIT);
+        // Once the thread listens, it receives every change of data that the server reads from now
+        // on. If the thread is not listening yet after the wait, it begins with a resync later.
+        let _ = wait_for_start.recv_timeout(REPLY_WAIT);
         Ok(Self { stopping, thread: Some(thread) })
     }
 }
@@ -64,22 +63,24 @@ impl Drop for ListenThread {
     }
 }
 
+/// The state of the listener thread.
 struct Listener {
     target: Arc<ConnectConfig>,
     listeners: Listeners,
     server: u64,
     stopping: CancellationToken,
-    /// Notified once the thread listens.
-    listening: SyncSender<()>,
+    /// Gets a message once the thread listens for the first time.
+    started: SyncSender<()>,
 }
 
 impl Listener {
+    /// Connects and listens, again after each failure, until the handle is dropped.
     async fn run(self) {
         let stopping = self.stopping.clone();
-        let listening = async {
+        let reconnecting = async {
             loop {
                 // The error is ignored: the readers meet the same error and report it.
-                match self.target.listener().await {
+                match self.target.connect_first().await {
                     Ok(Connected::Plain(client, connection)) => {
                         self.listen(client, connection).await;
                     }
@@ -88,12 +89,12 @@ impl Listener {
                     }
                     Err(_) => {}
                 }
-                tokio::time::sleep(AGAIN_AFTER).await;
+                tokio::time::sleep(RECONNECT_DELAY).await;
             }
         };
         tokio::select! {
             () = stopping.cancelled() => {}
-            () = listening => {}
+            () = reconnecting => {}
         }
     }
 
@@ -113,24 +114,27 @@ impl Listener {
             }
             std::future::ready(())
         });
-        let asking = async {
-            if !stands(client.batch_execute(&format!("listen {CHANNEL}"))).await {
+        let checking = async {
+            if !succeeds(client.batch_execute(&format!("listen {CHANNEL}"))).await {
                 return;
             }
-            if self.listening.try_send(()).is_err() {
+            // The message is accepted only from the first connection, and only while `start` waits
+            // for it. Otherwise, changes may have been missed.
+            if self.started.try_send(()).is_err() {
                 notify_listeners(&self.listeners, &[Change::Resync]);
             }
-            while stands(client.batch_execute("")).await {
-                tokio::time::sleep(ASKED_EVERY).await;
+            while succeeds(client.batch_execute("")).await {
+                tokio::time::sleep(CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
             () = received => {}
-            () = asking => {}
+            () = checking => {}
         }
     }
 }
 
-async fn stands(question: impl Future<Output = Result<(), tokio_postgres::Error>>) -> bool {
-    matches!(tokio::time::timeout(ANSWER_WAIT, question).await, Ok(Ok(())))
+/// Whether a query succeeds within [`REPLY_WAIT`].
+async fn succeeds(query: impl Future<Output = Result<(), tokio_postgres::Error>>) -> bool {
+    matches!(tokio::time::timeout(REPLY_WAIT, query).await, Ok(Ok(())))
 }

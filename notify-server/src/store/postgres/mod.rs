@@ -88,8 +88,8 @@ fn open_on_this_thread(
 /// a runtime.
 pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
-    let looked = target.connect().and_then(|session| open::look(&session));
-    looked.map_err(|error| failed(&target.place, error.into()))
+    let schema_state = target.connect().and_then(|session| open::read_schema_state(&session));
+    schema_state.map_err(|error| failed(&target.place, error.into()))
 }
 
 /// Connects for a transfer, whose statements may take long. Blocks; must not be called on a thread
@@ -110,6 +110,7 @@ pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
     open::make_version(&ConnectConfig::of(url).unwrap(), version);
 }
 
+/// The error of a database that cannot be used.
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {
     OpenError::Database { place: place.to_owned(), source }
 }

@@ -17,7 +17,7 @@ mod migrations {
     refinery::embed_migrations!("src/store/postgres/migrations");
 }
 
-/// The lock of migrations, since refinery itself takes no lock.
+/// The number of the advisory lock of migrations. It is needed since refinery takes no lock.
 const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
 /// The longest wait for a migration, including the migration of another server.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
@@ -25,7 +25,7 @@ const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 /// The longest wait for servers of an older version to stop. A killed server counts as alive until
 /// the end of its lease, which is 15 seconds.
 pub(super) const OLDER_WAIT: Duration = Duration::from_secs(20);
-/// How often the servers are checked.
+/// How often the migration checks whether such servers are still alive.
 const OLDER_CHECKED_EVERY: Duration = Duration::from_millis(250);
 
 /// The default number of connections that read.
@@ -34,8 +34,8 @@ pub const READERS_DEFAULT: usize = 4;
 /// Options of [`super::open()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Whether this process is a server, which listens for the changes of other servers. A
-    /// subcommand is not.
+    /// Whether this process is a server, which listens for the changes of other servers. False for
+    /// a subcommand.
     pub serves: bool,
     /// The number of connections that read.
     pub readers: usize,
@@ -108,24 +108,24 @@ pub(in crate::store) enum SchemaState {
     Foreign(String),
 }
 
-/// Whether the database has tables of Notify.
+/// Whether the database has tables of Notify: their migrations left the table of their history.
 fn has_history(session: &Session) -> sql::Result<bool> {
-    let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
-    Ok(session.number(is_there)?.is_some())
+    let sql = "select 1 where to_regclass('refinery_schema_history') is not null";
+    Ok(session.read_number(sql)?.is_some())
 }
 
 /// Checks what a database contains.
-pub(super) fn look(session: &Session) -> sql::Result<SchemaState> {
+pub(super) fn read_schema_state(session: &Session) -> sql::Result<SchemaState> {
     if has_history(session)? {
         return Ok(SchemaState::Notify);
     }
-    let other = session.query(
-        session.text(
+    let foreign_tables = session.query(
+        session.statement_index(
             "select tablename::text from pg_tables where schemaname = current_schema() limit 1",
         ),
         &[],
     )?;
-    match other.first() {
+    match foreign_tables.first() {
         None => Ok(SchemaState::Empty),
         Some(row) => Ok(SchemaState::Foreign(sql::Row::Postgres(row).get(0)?)),
     }
@@ -138,7 +138,9 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
         source,
     };
     let mut session = target.connect().map_err(|error| database_error(error.into()))?;
-    let (found, known) = lock_and_look(&session).map_err(|error| database_error(error.into()))?;
+    lock_migrations(&session).map_err(|error| database_error(error.into()))?;
+    let known = latest_version();
+    let found = read_version(&session).map_err(|error| database_error(error.into()))?;
     if found > known {
         return Err(OpenError::Newer { place: target.place.clone(), found, known });
     }
@@ -157,18 +159,19 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     Ok(())
 }
 
-/// Waits until no server is alive. Returns the number of servers that are still alive. A live
-/// server has the version of the tables, since a server refuses other tables.
+/// Waits until no server of an older version is alive, at most `wait`. Returns the number of
+/// servers that are still alive. Every live server has the old version of the tables, since a
+/// server refuses to run on tables of another version.
 fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
     // The first versions had no table of servers. They had only one server.
-    if session.number("select 1 where to_regclass('servers') is not null")?.is_none() {
+    if session.read_number("select 1 where to_regclass('servers') is not null")?.is_none() {
         return Ok(0);
     }
     let began = Instant::now();
     loop {
-        let alive = "select count(*) from servers
+        let count_alive = "select count(*) from servers
             where alive_until > (extract(epoch from clock_timestamp()) * 1000)::bigint";
-        let servers = session.number(alive)?.unwrap_or(0);
+        let servers = session.read_number(count_alive)?.unwrap_or(0);
         if servers == 0 || began.elapsed() >= wait {
             return Ok(servers);
         }
@@ -186,26 +189,32 @@ pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
     runtime.block_on(runner.run_async(client)).unwrap();
 }
 
-/// Takes the migration lock for the lifetime of the session. Returns the version of the tables and
-/// the latest version.
-fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
+/// Removes the time limits of the session and takes the migration lock, which the session holds
+/// until it is closed.
+fn lock_migrations(session: &Session) -> sql::Result<()> {
     session.execute_batch(
         "set statement_timeout = 0; set lock_timeout = 0;
          set idle_in_transaction_session_timeout = 0",
     )?;
     let lock = format!("select pg_advisory_lock({MIGRATION_LOCK})");
-    session.batch_within(MIGRATION_WAIT, &lock)?;
-    let known = migrations::migrations::runner()
-        .get_migrations()
-        .iter()
-        .map(|migration| i64::from(migration.version()))
-        .max()
-        .unwrap_or(0);
+    session.execute_batch_within(MIGRATION_WAIT, &lock)
+}
+
+/// The version of the tables that this server uses.
+fn latest_version() -> i64 {
+    let runner = migrations::migrations::runner();
+    let versions = runner.get_migrations().iter().map(|migration| i64::from(migration.version()));
+    versions.max().unwrap_or(0)
+}
+
+/// Reads the version of the tables of the database; 0 if it has none.
+fn read_version(session: &Session) -> sql::Result<i64> {
     if !has_history(session)? {
-        return Ok((0, known));
+        return Ok(0);
     }
-    let found = session.number("select max(version)::bigint from refinery_schema_history")?;
-    Ok((found.unwrap_or(0), known))
+    let version =
+        session.read_number("select max(version)::bigint from refinery_schema_history")?;
+    Ok(version.unwrap_or(0))
 }
 
 /// Opens the connections of the writer, and sends the changes of its commits to the other servers.
@@ -229,8 +238,8 @@ impl WriterBackend for WriterSource {
     fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
         let Some(text) = change_codec::encode(self.server, changes) else { return true };
         let Connection::Postgres(session) = connection else { return true };
-        // Sent after the commit. Inside the transaction, `NOTIFY` would make all such transactions
-        // commit one after another.
+        // The changes are sent after the commit. Inside the transaction, `NOTIFY` would make all
+        // notifying transactions commit one after another.
         session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
     }
 }

@@ -11,10 +11,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::failure::Failure;
-use super::statements::Statements;
+use super::statements::{StatementKind, Statements};
 use crate::store::sql::{Error, Result, Value};
 
-/// The lock of write transactions, which run one after another as on SQLite.
+/// The number of the advisory lock of write transactions. With it, write transactions run one after
+/// another, as on SQLite.
 pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
@@ -29,10 +30,10 @@ const STATEMENT_WAIT: Duration = Duration::from_secs(4);
 const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// The longest pause within a transaction, since other servers wait for its locks.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
-/// The longest wait for a reply, and for all attempts to connect. It is longer than the limits of
-/// PostgreSQL, after which the connection stays usable. It is short, since only this limit detects
-/// a connection that was lost silently.
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for a reply, and for all attempts to connect. It is longer than the limits that
+/// PostgreSQL applies, because the connection stays usable after those but not after this one. It
+/// is short, since only this limit detects a connection that was lost silently.
+pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
@@ -79,9 +80,10 @@ pub(in crate::store) struct Session {
     state: Cell<State>,
     /// SQL that is sent together with the next savepoint or commit, to save a round trip.
     pending_sql: Cell<&'static str>,
-    lost: Cell<bool>,
-    /// Longest wait for a reply.
-    pub(super) answer_wait: Cell<Duration>,
+    /// Whether the connection is unusable.
+    is_broken: Cell<bool>,
+    /// The longest wait for a reply.
+    pub(super) reply_wait: Cell<Duration>,
 }
 
 impl Drop for Session {
@@ -94,7 +96,7 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// An open connection and its runtime.
+    /// Makes a session from an open connection and the runtime that drives it.
     pub(super) fn new(runtime: Runtime, client: Client) -> Self {
         Self {
             runtime: Some(runtime),
@@ -102,8 +104,8 @@ impl Session {
             statements: RefCell::default(),
             state: Cell::new(State::None),
             pending_sql: Cell::new(""),
-            lost: Cell::new(false),
-            answer_wait: Cell::new(ANSWER_WAIT),
+            is_broken: Cell::new(false),
+            reply_wait: Cell::new(REPLY_WAIT),
         }
     }
 
@@ -112,7 +114,7 @@ impl Session {
         &self,
         query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.query_blocking_within(self.answer_wait.get(), query)
+        self.query_blocking_within(self.reply_wait.get(), query)
     }
 
     /// As [`Session::query_blocking`], with another time limit.
@@ -124,7 +126,7 @@ impl Session {
         let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
         let query = pin!(query);
         let failure = match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(result)) => return Ok(result),
             Ok(Err(error)) => Failure::from(error),
             Err(_) => Failure::Late(wait),
         };
@@ -133,7 +135,7 @@ impl Session {
         }
         // The query may still be running on the server, so the connection is unusable.
         if failure.ends_connection() || self.client.is_closed() {
-            self.lost.set(true);
+            self.is_broken.set(true);
         }
         Err(Error::Postgres(failure))
     }
@@ -144,13 +146,13 @@ impl Session {
     }
 
     /// As [`Session::execute_batch`], with another time limit.
-    pub(super) fn batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
+    pub(super) fn execute_batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
         self.query_blocking_within(wait, self.client.batch_execute(sql))
     }
 
     /// Reads a number with a query of one row; `None` if there is no row or the number is null.
-    pub(in crate::store) fn number(&self, sql: &str) -> Result<Option<i64>> {
-        let rows = self.query(self.text(sql), &[])?;
+    pub(in crate::store) fn read_number(&self, sql: &str) -> Result<Option<i64>> {
+        let rows = self.query(self.statement_index(sql), &[])?;
         let Some(row) = rows.first() else { return Ok(None) };
         crate::store::sql::Row::Postgres(row).get(0)
     }
@@ -160,14 +162,15 @@ impl Session {
         (self.runtime.as_ref().expect("the runtime is kept until the drop"), &mut self.client)
     }
 
-    /// The index of a statement in the statements of the session.
-    pub(in crate::store) fn text(&self, sql: &str) -> usize {
+    /// The index of a statement in the list of the session's statements. The methods that run a
+    /// statement take this index instead of the text.
+    pub(in crate::store) fn statement_index(&self, sql: &str) -> usize {
         self.statements.borrow_mut().intern(sql)
     }
 
     /// Runs a statement; returns the number of changed rows.
-    pub(in crate::store) fn execute(&self, text: usize, values: &[Value<'_>]) -> Result<usize> {
-        let statement = self.compiled(text, values, false)?;
+    pub(in crate::store) fn execute(&self, index: usize, values: &[Value<'_>]) -> Result<usize> {
+        let statement = self.prepared(index, values, StatementKind::Plain)?;
         let changed =
             self.query_blocking(self.client.execute_raw(&statement, parameters(values)))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
@@ -175,36 +178,38 @@ impl Session {
 
     /// Runs a statement and returns all its rows. Memory is bounded, since every query of the store
     /// has a limit.
-    pub(in crate::store) fn query(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.rows(text, values, false)
+    pub(in crate::store) fn query(&self, index: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.rows(index, values, StatementKind::Plain)
     }
 
     /// Runs an insert and returns the generated keys. The first value is the prefix of the keys; a
     /// sequence gives the rest.
-    pub(in crate::store) fn insert(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.rows(text, values, true)
+    pub(in crate::store) fn insert(&self, index: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.rows(index, values, StatementKind::InsertWithKey)
     }
 
-    fn rows(&self, text: usize, values: &[Value<'_>], numbers: bool) -> Result<Vec<Row>> {
-        let statement = self.compiled(text, values, numbers)?;
+    fn rows(&self, index: usize, values: &[Value<'_>], kind: StatementKind) -> Result<Vec<Row>> {
+        let statement = self.prepared(index, values, kind)?;
         self.query_blocking(async {
             self.client.query_raw(&statement, parameters(values)).await?.try_collect().await
         })
     }
 
-    pub(super) fn compiled(
+    /// Returns the prepared statement for these parameters. Prepares the statement at its first
+    /// use.
+    pub(super) fn prepared(
         &self,
-        text: usize,
+        index: usize,
         values: &[Value<'_>],
-        numbers: bool,
+        kind: StatementKind,
     ) -> Result<tokio_postgres::Statement> {
-        let found = self.statements.borrow().compiled(text, values, numbers);
-        if let Some(statement) = found {
+        let prepared = self.statements.borrow().prepared(index, values, kind);
+        if let Some(statement) = prepared {
             return Ok(statement);
         }
-        let (sql, types) = self.statements.borrow().to_compile(text, values, numbers);
+        let (sql, types) = self.statements.borrow().to_prepare(index, values, kind);
         let statement = self.query_blocking(self.client.prepare_typed(&sql, &types))?;
-        self.statements.borrow_mut().keep(text, values, numbers, statement.clone());
+        self.statements.borrow_mut().keep(index, values, kind, statement.clone());
         Ok(statement)
     }
 
@@ -223,9 +228,10 @@ impl Session {
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
              select no from moves"
         )))?;
+        // The row of the lock has another column.
         let is_mark = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => {
-                row.columns().first().is_some_and(|of| of.name() == "no")
+                row.columns().first().is_some_and(|column| column.name() == "no")
             }
             _ => false,
         };
@@ -242,6 +248,7 @@ impl Session {
         self.execute_batch(sql)
     }
 
+    /// Sets a savepoint.
     pub(in crate::store) fn savepoint(&self) -> Result<()> {
         match self.pending_sql.take() {
             "" => self.execute_batch("savepoint job"),
@@ -249,20 +256,26 @@ impl Session {
         }
     }
 
+    /// Releases the savepoint together with the next savepoint or commit.
     pub(in crate::store) fn release_savepoint(&self) -> Result<()> {
         self.ensure_open()?;
         self.pending_sql.set("release savepoint job");
         Ok(())
     }
 
+    /// Undoes the changes since the savepoint, together with the next savepoint or commit.
     pub(in crate::store) fn rollback_to_savepoint(&self) -> Result<()> {
         self.pending_sql.set("rollback to savepoint job; release savepoint job");
         self.state.set(State::Open);
         Ok(())
     }
 
+    /// Commits the transaction.
+    ///
+    /// # Errors
+    /// [`Error::TransactionAborted`] when a statement of the transaction failed.
     pub(in crate::store) fn commit(&self) -> Result<()> {
-        // PostgreSQL reports no error for the commit of a failed transaction.
+        // PostgreSQL would roll a failed transaction back and report no error.
         self.ensure_open()?;
         match self.pending_sql.take() {
             "" => self.execute_batch("commit")?,
@@ -276,6 +289,7 @@ impl Session {
         if self.state.get() == State::Open { Ok(()) } else { Err(Error::TransactionAborted) }
     }
 
+    /// Rolls the transaction back; does nothing if there is none or the connection is unusable.
     pub(in crate::store) fn rollback(&self) -> Result<()> {
         self.pending_sql.set("");
         if self.state.replace(State::None) == State::None || self.is_broken() {
@@ -284,15 +298,18 @@ impl Session {
         self.execute_batch("rollback")
     }
 
+    /// Whether the connection is unusable.
     pub(in crate::store) fn is_broken(&self) -> bool {
-        self.lost.get()
+        self.is_broken.get()
     }
 
+    /// Whether a transaction is open or has failed and is not rolled back yet.
     pub(in crate::store) fn in_transaction(&self) -> bool {
         self.state.get() != State::None && !self.is_broken()
     }
 }
 
+/// The values as parameters of a statement.
 pub(super) fn parameters<'v>(
     values: &'v [Value<'v>],
 ) -> impl ExactSizeIterator<Item = &'v (dyn ToSql + Sync)> {

@@ -8,75 +8,90 @@ use tokio_postgres::types::Type as PgType;
 
 use crate::store::sql::{Type, Value, table_of};
 
+/// How a statement is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatementKind {
+    /// As it is.
+    Plain,
+    /// As an insert that draws the key of its row from a sequence and returns the key. `$1` is the
+    /// prefix of the key.
+    InsertWithKey,
+}
+
 /// The statements of a connection.
 #[derive(Default)]
 pub(super) struct Statements {
-    places: HashMap<Box<str>, usize>,
-    texts: Vec<Text>,
+    /// The index of each statement in `translated`, by its text for SQLite.
+    indexes: HashMap<Box<str>, usize>,
+    translated: Vec<Translated>,
 }
 
-struct Text {
+/// A statement in the dialect of PostgreSQL.
+struct Translated {
     sql: String,
     /// The prepared statements by the types of their parameters; usually one.
-    compiled: Vec<Compiled>,
+    prepared: Vec<Prepared>,
 }
 
-struct Compiled {
-    kinds: Vec<Type>,
-    numbers: bool,
+struct Prepared {
+    parameter_types: Vec<Type>,
+    kind: StatementKind,
     statement: Statement,
 }
 
 impl Statements {
     /// Returns the index of a statement. Translates and adds a new statement.
     pub(super) fn intern(&mut self, sql: &str) -> usize {
-        if let Some(intern) = self.places.get(sql) {
-            return *intern;
+        if let Some(index) = self.indexes.get(sql) {
+            return *index;
         }
-        let intern = self.texts.len();
-        self.texts.push(Text { sql: to_postgres_sql(sql), compiled: Vec::new() });
-        self.places.insert(sql.into(), intern);
-        intern
+        let index = self.translated.len();
+        self.translated.push(Translated { sql: to_postgres_sql(sql), prepared: Vec::new() });
+        self.indexes.insert(sql.into(), index);
+        index
     }
 
-    /// The prepared statement for the types of these parameters, if there is one. `numbers` is set
-    /// for an insert that draws a key with the prefix `$1` and returns it.
-    pub(super) fn compiled(
+    /// The prepared statement for the types of these parameters, if it is prepared already.
+    pub(super) fn prepared(
         &self,
-        text: usize,
+        index: usize,
         values: &[Value<'_>],
-        numbers: bool,
+        kind: StatementKind,
     ) -> Option<Statement> {
-        let fits = |compiled: &&Compiled| {
-            compiled.numbers == numbers
-                && compiled.kinds.iter().copied().eq(values.iter().map(Value::kind))
+        let matches_parameters = |prepared: &&Prepared| {
+            prepared.kind == kind
+                && prepared.parameter_types.iter().copied().eq(values.iter().map(Value::kind))
         };
-        self.texts[text].compiled.iter().find(fits).map(|found| found.statement.clone())
+        let prepared = self.translated[index].prepared.iter().find(matches_parameters)?;
+        Some(prepared.statement.clone())
     }
 
     /// The text to prepare for these parameters, and the types of the parameters, so that
     /// PostgreSQL does not infer them.
-    pub(super) fn to_compile(
+    pub(super) fn to_prepare(
         &self,
-        text: usize,
+        index: usize,
         values: &[Value<'_>],
-        numbers: bool,
+        kind: StatementKind,
     ) -> (String, Vec<PgType>) {
-        let sql = &self.texts[text].sql;
-        let types = values.iter().map(|value| type_of(value.kind()));
-        (if numbers { returning_id(sql) } else { sql.clone() }, types.collect())
+        let sql = &self.translated[index].sql;
+        let sql = match kind {
+            StatementKind::Plain => sql.clone(),
+            StatementKind::InsertWithKey => drawing_key(sql),
+        };
+        (sql, values.iter().map(|value| type_of(value.kind())).collect())
     }
 
     /// Stores a prepared statement.
     pub(super) fn keep(
         &mut self,
-        text: usize,
+        index: usize,
         values: &[Value<'_>],
-        numbers: bool,
+        kind: StatementKind,
         statement: Statement,
     ) {
-        let kinds = values.iter().map(Value::kind).collect();
-        self.texts[text].compiled.push(Compiled { kinds, numbers, statement });
+        let parameter_types = values.iter().map(Value::kind).collect();
+        self.translated[index].prepared.push(Prepared { parameter_types, kind, statement });
     }
 }
 
@@ -106,7 +121,7 @@ fn to_postgres_sql(sql: &str) -> String {
             out.push_str("json_array_elements_text(");
             rest = after;
         } else if let Some(after) = rest.strip_prefix("max(") {
-            out.push_str(if is_of_two(after) { "greatest(" } else { "max(" });
+            out.push_str(if has_two_arguments(after) { "greatest(" } else { "max(" });
             rest = after;
         } else {
             out.push(if next == '?' { '$' } else { next });
@@ -117,7 +132,7 @@ fn to_postgres_sql(sql: &str) -> String {
 }
 
 /// Changes an insert so that it draws the key of its row from a sequence and returns the key.
-fn returning_id(sql: &str) -> String {
+fn drawing_key(sql: &str) -> String {
     let sequence = sequence(table_of(sql));
     let (columns, rest) = sql.split_once("values ($1,").expect("a number is the first value");
     format!("{columns}values ($1 | nextval('{sequence}'),{rest} returning no")
@@ -128,8 +143,8 @@ pub(in crate::store) fn sequence(table: &str) -> String {
     format!("{table}_no_seq")
 }
 
-/// Whether a parenthesis contains more than one argument.
-fn is_of_two(arguments: &str) -> bool {
+/// Whether a call has more than one argument. `arguments` begins after the opening parenthesis.
+fn has_two_arguments(arguments: &str) -> bool {
     let mut depth = 0_u32;
     for c in arguments.chars() {
         match c {
@@ -173,16 +188,17 @@ mod tests {
     fn parameters_are_compiled_for_by_type() {
         let mut statements = Statements::default();
         let insert = "insert into t (no, a, b) values (?1, ?2, ?3) on conflict (a) do nothing";
-        let text = statements.intern(insert);
-        assert_eq!(statements.intern(insert), text);
+        let index = statements.intern(insert);
+        assert_eq!(statements.intern(insert), index);
         let values = [Value::Integer(1), Value::Null(Type::Text), Value::Blob(b"x")];
-        let (sql, types) = statements.to_compile(text, &values, true);
+        let (sql, types) = statements.to_prepare(index, &values, StatementKind::InsertWithKey);
         assert_eq!(
             sql,
             "insert into t (no, a, b) values ($1 | nextval('t_no_seq'), $2, $3) \
              on conflict (a) do nothing returning no"
         );
         assert_eq!(types, [PgType::INT8, PgType::TEXT, PgType::BYTEA]);
-        assert!(statements.compiled(text, &values, true).is_none());
+        let prepared = statements.prepared(index, &values, StatementKind::InsertWithKey);
+        assert!(prepared.is_none());
     }
 }

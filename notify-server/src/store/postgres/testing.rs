@@ -1,5 +1,5 @@
-//! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`] names.
-//! Each test gets its own database. Tests fail if PostgreSQL is missing.
+//! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`]
+//! names. Each test gets its own database. Tests fail if PostgreSQL is missing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -16,14 +16,14 @@ use crate::store::sql::{FromColumn, Row};
 
 /// The URL of a database whose user may create databases, to use instead of a temporary server.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
-/// Log line of a server that is ready.
+/// The line in the log of a server that is ready.
 const READY: &str = "database system is ready to accept connections";
-/// Longest wait for a statement: creating a database waits for the disk.
+/// The longest wait for a statement. It is long because creating a database waits for the disk.
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 /// How often starting a server is tried again because another process took its port.
 const STARTS_MAX: u32 = 3;
-/// Runs a server in a folder until its standard input ends, at the latest with this process; then
-/// deletes the folder.
+/// Runs a server in a folder until the standard input of the script ends, which happens at the
+/// latest when this process ends. Then deletes the folder.
 const SCRIPT: &str = r#"
 trap 'rm -rf "$1"' EXIT
 "$2/initdb" -D "$1/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$1/log" 2>&1 ||
@@ -99,16 +99,16 @@ impl TestCluster {
         self.folder.join(name)
     }
 
-    /// Its url.
+    /// The URL of the database that creates others.
     #[cfg(test)]
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A new, empty database.
+    /// Creates an empty database.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When the database cannot be created.
     pub fn database(&'static self) -> TestDatabase {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -127,22 +127,22 @@ impl TestCluster {
 }
 
 impl TestDatabase {
-    /// Its url, as `--database-url` takes it.
+    /// The URL of the database, in the form of `--database-url`.
     ///
     /// # Panics
-    /// When the server's own url cannot be read.
+    /// When the URL of the server is invalid.
     pub fn url(&self) -> String {
         let mut url = url::Url::parse(&self.cluster.url).expect("the url of the server is one");
         url.set_path(&self.name);
         url.into()
     }
 
-    /// Its name.
+    /// The name of the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs statements in it without the knowledge of an open store.
+    /// Runs statements in the database. A store that has the database open is not informed.
     ///
     /// # Panics
     /// When one fails.
@@ -166,7 +166,8 @@ impl TestDatabase {
 
     fn first_column<T: FromColumn + Send>(&self, sql: &str) -> Vec<T> {
         on_session(&self.url(), |session| {
-            let rows = session.query(session.text(sql), &[]).expect("the query is right");
+            let rows =
+                session.query(session.statement_index(sql), &[]).expect("the query is right");
             let value = |row| Row::Postgres(row).get(0).expect("it gives what is asked for");
             rows.iter().map(value).collect()
         })
@@ -181,7 +182,7 @@ impl Drop for TestDatabase {
 
 fn execute(url: &str, sql: &str) {
     on_session(url, |session| {
-        session.batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
+        session.execute_batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
     });
 }
 
@@ -237,8 +238,8 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Makes a command run in its own process group, which a terminal's interrupt does not reach, and not
-/// as root, which PostgreSQL refuses. Its user gets ownership of `owned`.
+/// Makes a command run in its own process group, which a terminal's interrupt does not reach, and
+/// not as root, which PostgreSQL refuses. Its user gets ownership of `owned`.
 ///
 /// # Panics
 /// When it would run as root, and there is no other user for it.

@@ -72,7 +72,7 @@ async fn acknowledged_writes_are_stored_after_any_fault() {
     let app = fixtures::app(&store).await;
     let mut sure = 0;
     for nth in 1..=6 {
-        for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
+        for fault in [Fault::RollBackAtWrite(nth), Fault::FailCommit(nth.div_ceil(6))] {
             store.fail(fault);
             let (accepted, unavailable) = accept_many(&store, app, 8).await;
             assert_eq!(accepted + unavailable, 8);
@@ -324,7 +324,7 @@ async fn commit_with_a_lost_reply_causes_a_resync() {
     let (here, there) = (Arc::new(ChangeRecorder::default()), Arc::new(ChangeRecorder::default()));
     first.subscribe(here.clone());
     second.subscribe(there.clone());
-    first.fail(Fault::Answer(1));
+    first.fail(Fault::LoseCommitReply(1));
     let lost = first.delete_app(id).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert_eq!(*here.0.lock().unwrap(), [], "the result is not known");

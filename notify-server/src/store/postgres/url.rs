@@ -108,12 +108,13 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     if base.matches('@').count() > 1 {
         return Err(UrlError::Reserved);
     }
-    let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
+    // `sslmode` and `sslrootcert` are handled here. The client library parses the other options.
+    let (mut mode, mut roots, mut other_options) = (None, None, Vec::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match &*name {
             "sslmode" => mode = Some(value.into_owned()),
             "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
-            _ => rest.push((name.into_owned(), value.into_owned())),
+            _ => other_options.push((name.into_owned(), value.into_owned())),
         }
     }
     // Unlike libpq, `require` verifies the certificate here.
@@ -125,7 +126,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
         Some(_) => return Err(UrlError::SslMode),
     };
     let mut options = form_urlencoded::Serializer::new(String::new());
-    options.extend_pairs(&rest);
+    options.extend_pairs(&other_options);
     // The form encoding writes a space as `+`, which is a literal plus in PostgreSQL's URLs.
     let text = format!("{base}?{}", options.finish().replace('+', "%20"));
     let mut config = Config::from_str(&text).map_err(|_| UrlError::Option)?;
@@ -136,7 +137,8 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     });
     let name = config.get_dbname().ok_or(UrlError::NoDatabase)?;
     let place = format!("{}/{name}", hosts(&config).ok_or(UrlError::Form)?);
-    if config.get_hosts().len() > 1 && rest.iter().all(|(name, _)| name != SESSION_ATTRS) {
+    let selects_hosts = other_options.iter().any(|(name, _)| name == SESSION_ATTRS);
+    if config.get_hosts().len() > 1 && !selects_hosts {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     Ok(Parsed { config, tls, place })
@@ -153,16 +155,16 @@ fn hosts(config: &Config) -> Option<String> {
     {
         return None;
     }
-    let places = hosts.iter().enumerate().map(|(nth, host)| {
-        let host = match host {
-            Host::Tcp(host) => host.clone(),
+    let hosts_with_ports = hosts.iter().enumerate().map(|(nth, host)| {
+        let name = match host {
+            Host::Tcp(name) => name.clone(),
             #[cfg(unix)]
             Host::Unix(folder) => folder.display().to_string(),
         };
         let port = ports.get(nth).or(ports.first()).copied().unwrap_or(PORT_DEFAULT);
-        format!("{host}:{port}")
+        format!("{name}:{port}")
     });
-    Some(places.collect::<Vec<_>>().join(","))
+    Some(hosts_with_ports.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

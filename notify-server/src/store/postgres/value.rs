@@ -66,14 +66,17 @@ impl<'r> FromSql<'r> for ColumnRef<'r> {
     }
 }
 
-/// Decodes a `numeric` that is an integer, as sums of `bigint` are; `None` for another `numeric`.
-/// The format is digits to the base 10,000; the first digit counts 10,000 to the power of `weight`.
+/// Decodes a `numeric` that is an integer, such as the sum of `bigint` columns; `None` for any
+/// other `numeric`. The format is a head of four 16-bit words, then digits to the base 10,000. The
+/// head contains the number of digits, the weight, the sign and the scale. The value of the first
+/// digit is multiplied by 10,000 to the power of the weight.
 fn integer_of(raw: &[u8]) -> Option<i64> {
     let (head, digits) = raw.split_at_checked(8)?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let (digit_count, sign) = (word(0), word(4));
     let weight = i16::from_be_bytes([head[2], head[3]]);
     let (digits, _) = digits.as_chunks::<2>();
-    if digits.len() != usize::from(word(0)) {
+    if digits.len() != usize::from(digit_count) {
         return None;
     }
     let mut number = 0_i64;
@@ -82,10 +85,14 @@ fn integer_of(raw: &[u8]) -> Option<i64> {
         let digit = i64::from(u16::from_be_bytes(digit));
         number = number.checked_mul(10_000)?.checked_add(digit)?;
     }
-    let is_whole = i64::try_from(digits.len()).ok()? <= i64::from(weight) + 1;
-    match (is_whole, word(4)) {
-        (true, 0) => Some(number),
-        (true, 0x4000) => number.checked_neg(),
+    let has_fraction = i64::try_from(digits.len()).ok()? > i64::from(weight) + 1;
+    if has_fraction {
+        return None;
+    }
+    match sign {
+        0 => Some(number),
+        0x4000 => number.checked_neg(),
+        // Not a number, or infinite.
         _ => None,
     }
 }

@@ -19,7 +19,9 @@ impl Connection {
     pub(in crate::store) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
         match self {
             Self::Sqlite(connection) => Ok(Statement::Sqlite(connection.prepare_cached(sql)?)),
-            Self::Postgres(session) => Ok(Statement::Postgres(session, session.text(sql))),
+            Self::Postgres(session) => {
+                Ok(Statement::Postgres(session, session.statement_index(sql)))
+            }
         }
     }
 
@@ -38,7 +40,7 @@ impl Connection {
             Self::Sqlite(_) => Ok(None),
             Self::Postgres(session) => {
                 let ms = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
-                Ok(session.number(ms)?.map(Timestamp))
+                Ok(session.read_number(ms)?.map(Timestamp))
             }
         }
     }
@@ -221,7 +223,7 @@ impl Statement<'_> {
         count_statement();
         match self {
             Self::Sqlite(statement) => Ok(statement.execute(params_from_iter(values))?),
-            Self::Postgres(session, text) => session.execute(*text, values),
+            Self::Postgres(session, statement_index) => session.execute(*statement_index, values),
         }
     }
 
@@ -234,8 +236,8 @@ impl Statement<'_> {
         count_statement();
         match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
-            Self::Postgres(session, text) => {
-                let rest = session.query(*text, values)?.into_iter();
+            Self::Postgres(session, statement_index) => {
+                let rest = session.query(*statement_index, values)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })
             }
         }
@@ -251,8 +253,8 @@ impl Statement<'_> {
         count_statement();
         params.with(|values| match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
-            Self::Postgres(session, text) => {
-                let rest = session.query_within(*text, values, bytes)?.into_iter();
+            Self::Postgres(session, statement_index) => {
+                let rest = session.query_within(*statement_index, values, bytes)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })
             }
         })

@@ -5,28 +5,28 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::error::Error;
 use crate::store::sql::error::Result;
 
-/// A fault. The number counts the writes or commits since the fault was set; 1 is the next one.
+/// A fault. The number counts the writes or commits after the fault was set; 1 is the next write or
+/// commit.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Before the n-th write, the transaction of the whole batch is rolled back, as a full disk
-    /// does.
-    Transaction(u32),
+    /// The transaction of the whole batch is rolled back before the n-th write, as on a full disk.
+    RollBackAtWrite(u32),
     /// The n-th commit fails.
-    Commit(u32),
+    FailCommit(u32),
     /// The n-th commit succeeds, and its reply is lost.
-    Answer(u32),
+    LoseCommitReply(u32),
     /// Every commit fails until the fault is removed.
-    EveryCommit,
+    FailEveryCommit,
 }
 
-/// The point in a commit at which a fault happens.
+/// The point in a transaction at which a fault happens.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum FaultPoint {
     Write,
     Commit,
-    Answer,
+    CommitReply,
 }
 
 /// The fault that is set, if any.
@@ -44,42 +44,46 @@ impl Faults {
     }
 
     /// Removes the fault that is set.
-    pub(in crate::store) fn lift(&self) {
+    pub(in crate::store) fn remove(&self) {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    /// Fails at the write that a fault is set for, and rolls its transaction back.
+    /// Fails if a fault is set for this write, and rolls the transaction back.
     pub(in crate::store) fn at_write(&self, connection: &Connection) -> Result<()> {
-        let result = self.count_down(Place::Write);
+        let result = self.count_down(FaultPoint::Write);
         if result.is_err() {
             connection.execute_batch("rollback")?;
         }
         result
     }
 
-    /// Fails at the commit that a fault is set for.
+    /// Fails if a fault is set for this commit.
     pub(in crate::store) fn at_commit(&self) -> Result<()> {
-        self.count_down(Place::Commit)
+        self.count_down(FaultPoint::Commit)
     }
 
-    /// Fails after the commit whose reply a fault loses.
-    pub(in crate::store) fn at_answer(&self) -> Result<()> {
-        self.count_down(Place::Answer)
+    /// Fails if a fault loses the reply of this commit.
+    pub(in crate::store) fn at_commit_reply(&self) -> Result<()> {
+        self.count_down(FaultPoint::CommitReply)
     }
 
-    /// Counts down the fault that is set, if it is one of this place. Fails when the count reaches
-    /// zero.
-    fn count_down(&self, place: Place) -> Result<()> {
+    /// Counts the fault down, if a fault is set that happens at this point. Fails when the count
+    /// reaches zero, and removes the fault.
+    fn count_down(&self, point: FaultPoint) -> Result<()> {
         let mut set = self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(fault) = set.as_mut() else { return Ok(()) };
-        let left = match (fault, place) {
-            (Fault::EveryCommit, Place::Commit) => return Err(Error::Fault),
-            (Fault::Transaction(left), Place::Write)
-            | (Fault::Commit(left), Place::Commit)
-            | (Fault::Answer(left), Place::Answer) => left,
+        let left = match (fault, point) {
+            (Fault::FailEveryCommit, FaultPoint::Commit) => return Err(Error::Fault),
+            (Fault::RollBackAtWrite(left), FaultPoint::Write)
+            | (Fault::FailCommit(left), FaultPoint::Commit)
+            | (Fault::LoseCommitReply(left), FaultPoint::CommitReply) => left,
+            // The fault happens at another point.
             (
-                Fault::Transaction(_) | Fault::Commit(_) | Fault::Answer(_) | Fault::EveryCommit,
-                Place::Write | Place::Commit | Place::Answer,
+                Fault::RollBackAtWrite(_)
+                | Fault::FailCommit(_)
+                | Fault::LoseCommitReply(_)
+                | Fault::FailEveryCommit,
+                FaultPoint::Write | FaultPoint::Commit | FaultPoint::CommitReply,
             ) => return Ok(()),
         };
         *left = left.saturating_sub(1);
@@ -116,7 +120,7 @@ impl Faults {
         clippy::unnecessary_wraps,
         reason = "the testing version can fail"
     )]
-    pub(in crate::store) fn at_answer(&self) -> Result<()> {
+    pub(in crate::store) fn at_commit_reply(&self) -> Result<()> {
         Ok(())
     }
 }

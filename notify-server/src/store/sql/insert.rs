@@ -48,7 +48,7 @@ impl Connection {
                 current: self.prepare_cached("select last from numbers where name = ?1")?,
                 table: table_of(sql),
             },
-            Self::Postgres(session) => Insert::Postgres(session, session.text(sql)),
+            Self::Postgres(session) => Insert::Postgres(session, session.statement_index(sql)),
         })
     }
 }
@@ -61,7 +61,7 @@ impl Insert<'_> {
         app: AppNo,
         params: impl Params,
     ) -> Result<Option<i64>> {
-        self.with_number(app.key_prefix(), params)
+        self.insert_with_prefix(app.key_prefix(), params)
     }
 
     /// As [`Insert::insert`], but the key has no application as its prefix. For rows that belong to
@@ -70,10 +70,10 @@ impl Insert<'_> {
         &mut self,
         params: impl Params,
     ) -> Result<Option<i64>> {
-        self.with_number(0, params)
+        self.insert_with_prefix(0, params)
     }
 
-    fn with_number(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
+    fn insert_with_prefix(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
         // On SQLite this is the whole key. On PostgreSQL it is only the prefix; the insert draws
         // the rest.
         let first = match self {
@@ -90,8 +90,8 @@ impl Insert<'_> {
                     let inserted = insert.execute(&row[..])?;
                     Ok((inserted > 0).then_some(first))
                 }
-                Self::Postgres(session, text) => {
-                    let rows = session.insert(*text, &row)?;
+                Self::Postgres(session, statement_index) => {
+                    let rows = session.insert(*statement_index, &row)?;
                     rows.first().map(|row| Row::Postgres(row).get(0)).transpose()
                 }
             }

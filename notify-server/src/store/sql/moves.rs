@@ -97,10 +97,10 @@ pub(in crate::store) fn set_move_mark(
 /// finished one.
 pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
     let mark = if connection.begin_write_checked()? { read_move_mark(connection)? } else { None };
-    let refused = match mark {
+    let refusal = match mark {
         None => return Ok(()),
         // The move was interrupted. This write may change rows that the move has copied, so the
-        // move cannot continue: without its mark it is refused.
+        // move must not continue. It is refused once the source has no mark.
         Some(MoveMark { state: MoveState::Exporting, .. }) => {
             return set_move_mark(connection, None);
         }
@@ -108,7 +108,7 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
         Some(MoveMark { state: MoveState::Retired, place, .. }) => Moved::Retired(place),
     };
     connection.rollback()?;
-    Err(Error::Moved(refused))
+    Err(Error::Moved(refusal))
 }
 
 /// Checks that a server or a subcommand may use a database.
@@ -118,9 +118,11 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
 pub(in crate::store) fn ensure_usable(connection: &Connection) -> Result<()> {
     let Some(mark) = read_move_mark(connection)? else { return Ok(()) };
     match begin_write_checked(connection) {
+        Ok(()) => connection.commit(),
+        // A running move has the write lock of its source.
         Err(error) if error.is_busy() && mark.state == MoveState::Exporting => {
             Err(Error::Moved(Moved::Exporting(mark.place)))
         }
-        checked => checked.and_then(|()| connection.commit()),
+        Err(error) => Err(error),
     }
 }

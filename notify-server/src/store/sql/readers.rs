@@ -147,28 +147,29 @@ impl Readers {
         let deadline = deadline();
         #[cfg(any(test, feature = "testing"))]
         let statements = Arc::clone(&self.statements);
-        self.send(Box::new(move |connection| {
+        self.send(Box::new(move |reader| {
             let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
             if is_late() {
                 // The request has already ended with an error.
                 return;
             }
             #[cfg(any(test, feature = "testing"))]
-            let before = statements_of_thread();
-            let result = match connection.begin(scope) {
+            let statements_before = statements_of_thread();
+            let work_result = match reader.begin(scope) {
                 // Replacing a broken connection may have taken the rest of the time.
                 Ok(_) if is_late() => Err(unavailable("the caller no longer waits")),
-                Ok(open) => catch_unwind(AssertUnwindSafe(|| work(open)))
+                Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
                     .unwrap_or_else(|_| Err(internal("a read panicked"))),
                 Err(error) => Err(error.into()),
             };
-            let result = match connection.end() {
-                Ok(()) => result,
-                Err(error) => result.and(Err(error.into())),
+            // If the work and the end of the transaction fail, the error of the work is returned.
+            let result = match reader.end() {
+                Ok(()) => work_result,
+                Err(error) => work_result.and(Err(error.into())),
             };
             busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
             #[cfg(any(test, feature = "testing"))]
-            statements.fetch_add(statements_of_thread() - before, Ordering::Relaxed);
+            statements.fetch_add(statements_of_thread() - statements_before, Ordering::Relaxed);
             // Sending fails if the caller has stopped waiting.
             let _ = caller.send(result);
         }))?;
@@ -224,6 +225,7 @@ pub(in crate::store) enum ReadersError {
     Thread(#[from] std::io::Error),
 }
 
+/// Runs waiting reads until the queue is closed.
 fn serve(connection: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
     while let Ok(job) = waiting.recv() {
         job(connection);

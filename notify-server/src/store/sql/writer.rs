@@ -65,8 +65,8 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// A waiting write. Its work and its result are boxed, so that this code is compiled once and not for
-/// every operation.
+/// A waiting write. Its work and its result are boxed, so that this code is compiled once and not
+/// for every operation.
 struct Job {
     operation: Operation,
     work: Option<Work>,
@@ -95,15 +95,18 @@ impl Job {
         has_succeeded
     }
 
-    /// Sends the result to the caller. If the whole batch failed, `lost` is the cause.
-    fn answer(self, lost: Option<&str>) {
-        let result = match (lost, self.result) {
-            // The whole batch failed. Even a refusal may depend on data of the batch that was lost.
-            (Some(cause), _) => Err(unavailable(cause)),
-            (None, Some(result)) => result,
+    /// Sends the result to the caller. If the whole batch failed, `batch_failure` is the cause.
+    fn answer(self, batch_failure: Option<&str>) {
+        let result = if let Some(cause) = batch_failure {
+            // Even a refusal may depend on data of the batch that was lost.
+            Err(unavailable(cause))
+        } else if let Some(result) = self.result {
+            result
+        } else if self.work.is_some() {
             // The deadline passed before the write ran. The caller may notice that a moment later.
-            (None, None) if self.work.is_some() => Err(unavailable("the caller no longer waits")),
-            (None, None) => Err(internal("a write was committed without being run")),
+            Err(unavailable("the caller no longer waits"))
+        } else {
+            Err(internal("a write was committed without being run"))
         };
         // Sending fails if the caller has stopped waiting. The write is committed anyway.
         let _ = self.caller.send(result);
@@ -158,18 +161,19 @@ impl Writer {
     /// Starts the thread on an open connection. `busy` counts the batches that failed because
     /// another process locked the database.
     pub(in crate::store) fn start(
-        source: Box<dyn WriterBackend>,
+        backend: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
         busy: Arc<AtomicU64>,
     ) -> std::io::Result<Self> {
-        let mut work = WriterLoop::new(source, connection, listeners, busy);
-        let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
-        let start_hook = Arc::clone(&work.start_hook);
+        let mut writer_loop = WriterLoop::new(backend, connection, listeners, busy);
+        let commits = Arc::clone(&writer_loop.commits);
+        let faults = Arc::clone(&writer_loop.faults);
+        let start_hook = Arc::clone(&writer_loop.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || work.run(&waiting))?;
+            .spawn(move || writer_loop.run(&waiting))?;
         Ok(Self {
             jobs: RwLock::new(Some(jobs)),
             thread: Mutex::new(Some(thread)),
@@ -186,13 +190,14 @@ impl Writer {
     /// Starts no thread: [`Writer::commit_waiting`] runs waiting writes.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(
-        source: Box<dyn WriterBackend>,
+        backend: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
     ) -> Self {
-        let work = WriterLoop::new(source, connection, listeners, Arc::default());
-        let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
-        let start_hook = Arc::clone(&work.start_hook);
+        let writer_loop = WriterLoop::new(backend, connection, listeners, Arc::default());
+        let commits = Arc::clone(&writer_loop.commits);
+        let faults = Arc::clone(&writer_loop.faults);
+        let start_hook = Arc::clone(&writer_loop.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         Self {
             jobs: RwLock::new(Some(jobs)),
@@ -200,7 +205,7 @@ impl Writer {
             commits,
             start_hook,
             faults,
-            inline: Some(Mutex::new((work, waiting))),
+            inline: Some(Mutex::new((writer_loop, waiting))),
             arrived: tokio::sync::Notify::new(),
         }
     }
@@ -210,11 +215,11 @@ impl Writer {
     pub(in crate::store) fn commit_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
-        let (work, waiting) = &mut *inline;
+        let (writer_loop, waiting) = &mut *inline;
         let batch: Vec<_> = waiting.try_iter().take(most.min(WRITES_PER_COMMIT_MAX)).collect();
         let count = batch.len();
         if count > 0 {
-            work.commit(batch);
+            writer_loop.commit(batch);
         }
         count
     }
@@ -290,7 +295,7 @@ impl Drop for Writer {
 
 /// The state of the writer thread.
 struct WriterLoop {
-    source: Box<dyn WriterBackend>,
+    backend: Box<dyn WriterBackend>,
     /// `None` after a failed batch. The next batch opens a new connection.
     connection: Option<Connection>,
     /// Whether an earlier commit may be stored although not all listeners and other servers were
@@ -307,13 +312,13 @@ struct WriterLoop {
 
 impl WriterLoop {
     fn new(
-        source: Box<dyn WriterBackend>,
+        backend: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
         busy: Arc<AtomicU64>,
     ) -> Self {
         Self {
-            source,
+            backend,
             connection: Some(connection),
             resync_pending: false,
             listeners,
@@ -324,6 +329,7 @@ impl WriterLoop {
         }
     }
 
+    /// Commits waiting writes in batches until the queue is closed.
     fn run(&mut self, waiting: &Receiver<Job>) {
         while let Ok(first) = waiting.recv() {
             let mut batch = vec![first];
@@ -352,7 +358,7 @@ impl WriterLoop {
                 notify_listeners(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
-                    self.resync_pending |= !self.source.after_commit(connection, &changes);
+                    self.resync_pending |= !self.backend.after_commit(connection, &changes);
                 }
             }
             Err(cause) => {
@@ -366,13 +372,15 @@ impl WriterLoop {
     }
 
     /// Runs and commits a batch in one transaction, and returns its changes. After an error the
-    /// batch counts as failed, although a commit whose reply was lost may be stored.
+    /// batch counts as failed, although a commit whose reply was lost may be stored. Sets `start`
+    /// if the transaction started notifications. The caller must then finish the start, also after
+    /// an error.
     fn attempt(
         &mut self,
         batch: &mut [Job],
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
-        let connection = begin(&mut self.connection, &mut *self.source)?;
+        let connection = begin(&mut self.connection, &mut *self.backend)?;
         let mut changes = Vec::new();
         // A single write can be rolled back with its transaction. A savepoint would copy every page
         // that it changes.
@@ -392,17 +400,16 @@ impl WriterLoop {
             if !connection.in_transaction() {
                 return Err(Error::TransactionAborted);
             }
-            match (has_succeeded, is_alone) {
-                (true, true) => {}
-                (false, true) => {
+            if is_alone {
+                if !has_succeeded {
                     connection.rollback()?;
                     return Ok(Vec::new());
                 }
-                (true, false) => connection.release_savepoint()?,
-                (false, false) => {
-                    changes.truncate(changes_before);
-                    connection.rollback_to_savepoint()?;
-                }
+            } else if has_succeeded {
+                connection.release_savepoint()?;
+            } else {
+                changes.truncate(changes_before);
+                connection.rollback_to_savepoint()?;
             }
         }
         reach_failpoints(batch, Stage::Written);
@@ -411,16 +418,17 @@ impl WriterLoop {
             *start = start_due(connection, hook, &mut changes)?;
         }
         drop(hook);
-        self.source.check()?;
+        self.backend.check()?;
         self.faults.at_commit()?;
-        // Stays set if the reply to the commit is lost.
-        if std::mem::replace(&mut self.resync_pending, true) {
+        if self.resync_pending {
             changes.push(Change::Resync);
         }
+        // Stays set if the reply to the commit is lost.
+        self.resync_pending = true;
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         reach_failpoints(batch, Stage::Committed);
-        self.faults.at_answer()?;
+        self.faults.at_commit_reply()?;
         self.resync_pending = false;
         Ok(changes)
     }
@@ -474,7 +482,7 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
 /// has broken since the last batch.
 fn begin<'k>(
     slot: &'k mut Option<Connection>,
-    source: &mut dyn WriterBackend,
+    backend: &mut dyn WriterBackend,
 ) -> SqlResult<&'k Connection> {
     if let Some(connection) = slot.take() {
         match begin_write_checked(&connection) {
@@ -483,7 +491,7 @@ fn begin<'k>(
             Err(error) => return Err(error),
         }
     }
-    let connection = source.open()?;
+    let connection = backend.open()?;
     begin_write_checked(&connection)?;
     Ok(slot.insert(connection))
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::connection::open_reader;
-use super::open::{OpenError, private_file};
+use super::open::{OpenError, private_file, unusable};
 use crate::store::sql::{self, MoveMark, MoveState, Moved, read_move_mark};
 
 /// Copies the database to a new file that only its owner may read. Blocks. The copy is a snapshot
@@ -18,27 +18,21 @@ pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: copy.to_owned(), source };
     refuse_moved(database)?;
     let target = private_file(copy).map_err(file_error)?;
-    copy_pages(database, copy).map_err(|source| OpenError::Database {
-        path: database.to_owned(),
-        source: source.into(),
-    })?;
+    copy_pages(database, copy).map_err(|error| unusable(database, error))?;
     target.sync_all().map_err(file_error)
 }
 
 /// Refuses a database that was moved. Its copy would be mistaken for a backup of the installation.
 fn refuse_moved(database: &Path) -> Result<(), OpenError> {
-    let failed = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
-        path: database.to_owned(),
-        source,
-    };
-    let source = open_reader(database).map_err(|error| failed(error.into()))?;
-    // Older versions have no table for marks.
-    let has_marks = source.table_exists(None, "moves").map_err(|error| failed(error.into()))?;
-    let mark = match has_marks {
-        true => read_move_mark(&sql::Connection::Sqlite(source))
-            .map_err(|error| failed(error.into()))?,
-        false => None,
-    };
+    let connection = open_reader(database).map_err(|error| unusable(database, error))?;
+    let has_marks =
+        connection.table_exists(None, "moves").map_err(|error| unusable(database, error))?;
+    if !has_marks {
+        // Databases of older versions have no table for marks, and were never moved.
+        return Ok(());
+    }
+    let mark = read_move_mark(&sql::Connection::Sqlite(connection))
+        .map_err(|error| unusable(database, error))?;
     match mark {
         Some(MoveMark { state: MoveState::Retired, place, .. }) => {
             Err(OpenError::Moved { path: database.to_owned(), source: Moved::Retired(place) })
@@ -47,6 +41,7 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// Copies the pages of one snapshot of the database.
 fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {
     let source = open_reader(database)?;
     // The read transaction keeps one snapshot. Without it, SQLite would begin the copy again after

@@ -41,13 +41,14 @@ pub(super) fn migrate(
         });
     }
     let found = if recorded < known {
-        record_unrecorded(connection, recorded).map_err(database_error)?
+        record_applied_migration(connection, recorded).map_err(database_error)?
     } else {
         recorded
     };
     let Err(source) = runner().run(connection) else { return Ok(()) };
     let path = path.to_owned();
-    // If the check of the version fails too, it fails for the same reason as the migration.
+    // If the check of the tables fails too, the storage is the cause: the error is reported as a
+    // failed migration.
     Err(if is_storage_error(&source) || has_tables_of(connection, found).unwrap_or(true) {
         OpenError::Migration { path, found, known, source: source.into() }
     } else {
@@ -109,13 +110,14 @@ fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
     )
 }
 
-/// Records a migration that is applied and not recorded. Returns the version of the tables. Servers
-/// before schema 11 committed a migration and its record separately, so a crash could leave such a
-/// file.
-fn record_unrecorded(connection: &mut Connection, recorded: i32) -> Result<i32> {
-    let file = schema(connection)?;
+/// Records the next migration if it is applied and not recorded. Returns the version of the tables.
+/// Servers before schema 11 committed a migration and its record separately, so a crash between the
+/// two commits could leave such a file.
+fn record_applied_migration(connection: &mut Connection, recorded: i32) -> Result<i32> {
+    let file_schema = schema(connection)?;
     let next = recorded + 1;
-    if file.is_empty() || !is_applied(&file, &schema_of(recorded)?, &schema_of(next)?) {
+    if file_schema.is_empty() || !is_applied(&file_schema, &schema_of(recorded)?, &schema_of(next)?)
+    {
         return Ok(recorded);
     }
     runner().set_target(Target::FakeVersion(next)).run(connection)?;
@@ -135,8 +137,8 @@ fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
 
 /// Whether a file has all tables and indexes of a version.
 fn has_tables_of(connection: &Connection, version: i32) -> Result<bool> {
-    let file = schema(connection)?;
-    Ok(schema_of(version)?.iter().all(|(name, shape)| file.get(name) == Some(shape)))
+    let file_schema = schema(connection)?;
+    Ok(schema_of(version)?.iter().all(|(name, shape)| file_schema.get(name) == Some(shape)))
 }
 
 /// The tables and indexes of a version.
@@ -146,6 +148,7 @@ fn schema_of(version: i32) -> Result<Schema> {
     Ok(schema(&scratch)?)
 }
 
+/// Reads the tables and indexes of a database.
 fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
     let mut statement = connection.prepare(
         "select type, name, case type when 'table' then
@@ -167,8 +170,8 @@ fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
 pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
     drop(super::open::private_file(path).expect("the folder takes files"));
     let mut connection = super::connection::open_writer(path).expect("the file opens");
-    let made = runner().set_target(Target::Version(version)).run(&mut connection);
-    made.expect("the migrations are right");
+    let migrated = runner().set_target(Target::Version(version)).run(&mut connection);
+    migrated.expect("the migrations are right");
     connection
 }
 

@@ -39,8 +39,8 @@ use crate::store::sql::{
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 use crate::store::{Change, CloseGuard, StorageReport, Store, StoreParts};
 
-/// The pages of the log (8 MiB) after which a transfer checkpoints it: the pages of about two
-/// chunks.
+/// The number of pages of the log after which a transfer checkpoints the log: 8 MiB, the size of
+/// two chunks of rows.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
 /// Opens a file, or creates it, and migrates its tables. Blocks.
@@ -49,23 +49,23 @@ const CHECKPOINT_PAGES: i64 = 2_000;
 /// When another server uses the file, a newer server has migrated it, or the file cannot be used.
 pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError> {
     let opened = open::open(path, options)?;
-    let places = Places::of(path);
+    let files = OpenedFiles::of(path);
     let checkpoints =
-        WalCheckpointer::start(path, &places).map_err(|error| open::unusable(path, error))?;
-    let file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints, places };
-    start(file, opened, |source, connection, listeners, busy, connect| {
-        let writer = Writer::start(source, connection, listeners, Arc::clone(&busy))?;
+        WalCheckpointer::start(path, &files).map_err(|error| open::unusable(path, error))?;
+    let file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints, files };
+    start(file, opened, |backend, connection, listeners, busy, connect| {
+        let writer = Writer::start(backend, connection, listeners, Arc::clone(&busy))?;
         Ok((writer, Readers::start(&connect, options.readers, busy)?))
     })
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a store of an open file. `connect` starts the writer and the readers.
+/// Makes a store of an open file. `start_threads` starts the writer and the readers.
 fn start(
     mut file: WriterFile,
     opened: Opened,
-    connect: impl FnOnce(
+    start_threads: impl FnOnce(
         Box<WriterFile>,
         Connection,
         Listeners,
@@ -73,7 +73,7 @@ fn start(
         ConnectFn,
     ) -> Result<(Writer, Readers), BoxError>,
 ) -> Result<Arc<Store>, OpenError> {
-    let (path, places) = (file.path.clone(), file.places.clone());
+    let (path, files) = (file.path.clone(), file.files.clone());
     let connection = file.watch(opened.connection).map_err(|error| open::unusable(&path, error))?;
     ensure_usable(&connection).map_err(|error| match error {
         sql::Error::Moved(source) => OpenError::Moved { path: path.clone(), source },
@@ -83,8 +83,8 @@ fn start(
         resume_erasing(&connection).map_err(|error| open::unusable(&path, error))?;
     }
     let (listeners, busy) = (Listeners::default(), Arc::<AtomicU64>::default());
-    let readers_open = open_readers(&path, places.clone());
-    let (writer, readers) = connect(
+    let readers_open = open_readers(&path, files.clone());
+    let (writer, readers) = start_threads(
         Box::new(file),
         connection,
         Arc::clone(&listeners),
@@ -98,7 +98,7 @@ fn start(
         listeners,
         busy,
         held: opened.lock.map(|lock| Box::new(lock) as CloseGuard),
-        in_place: Some(Box::new(move || places.check())),
+        in_place: Some(Box::new(move || files.check())),
     }))
 }
 
@@ -118,10 +118,10 @@ pub(in crate::store) fn open_exclusive(
 }
 
 /// Returns a function that opens read-only connections.
-fn open_readers(path: &Path, places: Places) -> ConnectFn {
+fn open_readers(path: &Path, files: OpenedFiles) -> ConnectFn {
     let path = path.to_owned();
     Arc::new(move || {
-        places.check()?;
+        files.check()?;
         Ok(Connection::Sqlite(open_reader(&path)?))
     })
 }
@@ -132,7 +132,7 @@ struct WriterFile {
     /// Opens the connection of the writer.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
     checkpoints: WalCheckpointer,
-    places: Places,
+    files: OpenedFiles,
 }
 
 impl WriterFile {
@@ -145,13 +145,13 @@ impl WriterFile {
 
 impl WriterBackend for WriterFile {
     fn open(&mut self) -> sql::Result<Connection> {
-        self.places.check()?;
+        self.files.check()?;
         let opened = (self.open)(&self.path)?;
         Ok(self.watch(opened)?)
     }
 
     fn check(&self) -> sql::Result<()> {
-        Ok(self.places.check()?)
+        Ok(self.files.check()?)
     }
 
     fn after_commit(&mut self, connection: &Connection, _: &[Change]) -> bool {
@@ -165,24 +165,28 @@ impl WriterBackend for WriterFile {
 // Detecting that the files of an open database were deleted or replaced. A deleted file still
 // accepts writes, and they are lost when the file is closed.
 
-/// The device and the inode of a file.
+/// The device number and the inode of a file.
 type Identity = (u64, u64);
 
 /// The paths and identities of the opened files.
 #[derive(Debug, Clone)]
-struct Places(Vec<(PathBuf, Identity)>);
+struct OpenedFiles(Vec<(PathBuf, Identity)>);
 
-impl Places {
+impl OpenedFiles {
     /// Records the database file and its log. The log exists while a connection is open.
     fn of(path: &Path) -> Self {
-        let files = [path.to_owned(), log_path(path)];
-        Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
+        let paths = [path.to_owned(), log_path(path)];
+        Self(paths.into_iter().filter_map(|path| Some((path.clone(), identity(&path)?))).collect())
     }
 
     /// Checks that each path still has the recorded file. Does not open the files.
     fn check(&self) -> Result<(), FileMissing> {
-        let is_missing = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
-        self.0.iter().find(is_missing).map_or(Ok(()), |(path, _)| Err(FileMissing(path.clone())))
+        for (path, recorded) in &self.0 {
+            if identity(path) != Some(*recorded) {
+                return Err(FileMissing(path.clone()));
+            }
+        }
+        Ok(())
     }
 }
 

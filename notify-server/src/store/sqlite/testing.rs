@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::wal_checkpointer::WalCheckpointer;
-use super::{OpenError, Places, SqliteOptions, WriterFile, connection, open, start};
+use super::{OpenError, OpenedFiles, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};
 
@@ -21,10 +21,10 @@ pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
         path: path.to_owned(),
         open: connection::open_unsynced_writer,
         checkpoints: WalCheckpointer::inline(),
-        places: Places::of(path),
+        files: OpenedFiles::of(path),
     };
-    start(file, opened, |source, connection, listeners, _, connect| {
-        Ok((Writer::inline(source, connection, listeners), Readers::inline(connect)?))
+    start(file, opened, |backend, connection, listeners, _, connect| {
+        Ok((Writer::inline(backend, connection, listeners), Readers::inline(connect)?))
     })
 }
 

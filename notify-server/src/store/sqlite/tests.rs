@@ -83,7 +83,7 @@ async fn acknowledged_writes_are_stored_after_any_fault() {
     let app = fixtures::app(&store).await;
     let mut sure = 0;
     for nth in 1..=12 {
-        for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
+        for fault in [Fault::RollBackAtWrite(nth), Fault::FailCommit(nth.div_ceil(6))] {
             store.fail(fault);
             let (accepted, unavailable) = accept_many(&store, app, 8).await;
             assert_eq!(accepted + unavailable, 8);
@@ -91,9 +91,9 @@ async fn acknowledged_writes_are_stored_after_any_fault() {
             assert_eq!(stored(&store, app).await, sure, "{fault:?}");
         }
     }
-    store.fail(Fault::Commit(1));
+    store.fail(Fault::FailCommit(1));
     assert_eq!(accept_many(&store, app, 1).await, (0, 1));
-    store.fail(Fault::Transaction(1));
+    store.fail(Fault::RollBackAtWrite(1));
     assert_eq!(accept_many(&store, app, 1).await, (0, 1));
     drop(store);
     assert_eq!(stored(&folder.open(), app).await, sure);

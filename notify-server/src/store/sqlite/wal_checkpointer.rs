@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
-use super::Places;
+use super::OpenedFiles;
 use super::connection::open_writer;
 
 /// The pages of the log above which the writer itself runs a checkpoint, after it has sent its
@@ -23,6 +23,7 @@ const CHECKPOINT_STEP_MIN: i32 = 500;
 
 /// The handle of the checkpointer thread.
 pub(super) struct WalCheckpointer {
+    /// Wakes the thread to run a checkpoint; `None` without a thread.
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
@@ -34,20 +35,20 @@ pub(super) struct WalCheckpointer {
 
 impl WalCheckpointer {
     /// Starts the thread.
-    pub(super) fn start(path: &Path, places: &Places) -> std::io::Result<Self> {
-        let (wake, woken) = sync_channel::<()>(1);
+    pub(super) fn start(path: &Path, files: &OpenedFiles) -> std::io::Result<Self> {
+        let (wake, wake_ups) = sync_channel::<()>(1);
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let (path, places) = (path.to_owned(), places.clone());
+        let stop_requested = Arc::clone(&stop);
+        let (path, files) = (path.to_owned(), files.clone());
         let thread =
             std::thread::Builder::new().name("store-checkpoint".to_owned()).spawn(move || {
                 let mut connection = None;
-                while woken.recv().is_ok() && !stopped.load(Ordering::SeqCst) {
-                    if connection.is_none() && places.check().is_ok() {
+                while wake_ups.recv().is_ok() && !stop_requested.load(Ordering::SeqCst) {
+                    if connection.is_none() && files.check().is_ok() {
                         connection = open_writer(&path).ok();
                     }
-                    if let Some(open) = &connection
-                        && run(open).is_err()
+                    if let Some(writer) = &connection
+                        && run_checkpoint(writer).is_err()
                     {
                         connection = None;
                     }
@@ -84,7 +85,7 @@ impl WalCheckpointer {
     pub(super) fn after_commit(&self, connection: &Connection) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages >= LOG_PAGES_MAX {
-            let _ = run(connection);
+            let _ = run_checkpoint(connection);
             return;
         }
         let checkpointed_at = match self.checkpointed_at.load(Ordering::Relaxed) {
@@ -115,7 +116,8 @@ fn next_after(checkpointed_at: i32) -> i32 {
     checkpointed_at + ((LOG_PAGES_MAX - checkpointed_at) / 2).max(CHECKPOINT_STEP_MIN)
 }
 
-fn run(connection: &Connection) -> rusqlite::Result<()> {
+/// Writes pages of the log to the file, as far as readers allow it, without waiting for them.
+fn run_checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("pragma wal_checkpoint(passive)")?.query_row([], |_| Ok(()))
 }
 

@@ -10,33 +10,37 @@ use crate::store::sql::{self, Connection, OptionalExtension, params};
 /// A chunk ends once its rows have this many bytes. A transfer needs memory for a chunk and one
 /// row.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
-/// The rows of the first chunk, and the fewest rows of any chunk. With few rows, little is
-/// discarded if large rows exceed the bytes of a chunk.
+/// The limit of rows of the first chunk, and the smallest limit of any chunk. If the rows are
+/// large, a chunk ends at [`CHUNK_BYTES`], and the rows that were read beyond it are discarded. A
+/// small limit keeps their number small.
 const CHUNK_ROWS_MIN: usize = 50;
 /// The most rows of a chunk.
 const CHUNK_ROWS_MAX: usize = 10_000;
-/// The most growth from the rows of one chunk to the rows of the next, since the next rows may be
-/// larger.
+/// The largest factor by which the limit of rows grows from one chunk to the next, since the next
+/// rows may be larger.
 const CHUNK_GROWTH_MAX: usize = 4;
 
+/// Is called with the progress.
 type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
 
 /// Iterates over the rows of a table in chunks.
 struct Walk<'s> {
     side: &'s Database,
     table: &'s Table,
+    /// The key of the last row; `None` before the first chunk.
     after: Option<Vec<Cell>>,
-    rows: usize,
+    /// The limit of rows of the next chunk.
+    rows_max: usize,
 }
 
 impl<'s> Walk<'s> {
     fn new(side: &'s Database, table: &'s Table, after: Option<Vec<Cell>>) -> Self {
-        Self { side, table, after, rows: CHUNK_ROWS_MIN }
+        Self { side, table, after, rows_max: CHUNK_ROWS_MIN }
     }
 
     /// Reads the next chunk; empty at the end of the table.
     fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, MoveError> {
-        let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.rows_max).unwrap_or(i64::MAX);
         let chunk = self
             .side
             .rows(self.table, self.after.as_deref(), limit, CHUNK_BYTES)
@@ -44,7 +48,7 @@ impl<'s> Walk<'s> {
         if let Some(last) = chunk.last() {
             self.after = Some(last[..self.table.key_columns].to_vec());
             let bytes = chunk.iter().flatten().map(Cell::size).sum();
-            self.rows = next_limit(self.rows, chunk.len(), bytes);
+            self.rows_max = next_limit(self.rows_max, chunk.len(), bytes);
         }
         Ok(chunk)
     }
@@ -53,8 +57,8 @@ impl<'s> Walk<'s> {
 /// The limit of rows for the next chunk, after a chunk with `rows` rows and `bytes` bytes whose
 /// limit was `limit`.
 fn next_limit(limit: usize, rows: usize, bytes: usize) -> usize {
-    let fitting = CHUNK_BYTES.saturating_mul(rows) / bytes.max(1);
-    fitting.min(limit * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
+    let rows_of_full_chunk = CHUNK_BYTES.saturating_mul(rows) / bytes.max(1);
+    rows_of_full_chunk.min(limit * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
 }
 
 /// Counts the rows of all tables.
@@ -64,21 +68,26 @@ pub(super) fn count_rows(side: &Database, tables: &[Table]) -> Result<u64, MoveE
 }
 
 /// Copies the rows that the target does not have yet, and the key counters. Returns the number of
-/// copied rows. `of` is the number of all rows, for the progress.
+/// copied rows. `total_rows` is the number of all rows, for the progress.
 pub(super) fn copy(
     source: &Database,
     target: &Database,
     tables: &[Table],
-    of: u64,
+    total_rows: u64,
     watch: Watch<'_>,
 ) -> Result<u64, MoveError> {
-    let done = count_rows(target, tables)?;
+    let copied_before = count_rows(target, tables)?;
     let mut copied = 0;
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
         let mut walk = Walk::new(source, table, target.last_key(table).map_err(&failed)?);
         loop {
-            watch(Progress { step: Step::Copying, table: &table.name, rows: done + copied, of });
+            watch(Progress {
+                step: Step::Copying,
+                table: &table.name,
+                rows: copied_before + copied,
+                of: total_rows,
+            });
             let chunk = walk.next(Step::Copying)?;
             if chunk.is_empty() {
                 break;
@@ -87,7 +96,7 @@ pub(super) fn copy(
             failpoint::reach("move", Stage::Committed);
             copied += chunk.len() as u64;
         }
-        continue_numbers(source, target, table)?;
+        copy_key_counter(source, target, table)?;
     }
     // Each table is analysed separately. For the whole database, PostgreSQL would log a warning for
     // each table that the user may not analyse.
@@ -98,23 +107,25 @@ pub(super) fn copy(
     Ok(copied)
 }
 
-/// Compares the number of rows and their digest in every table.
+/// Compares the number of rows and their digest in every table. `total_rows` is the number of all
+/// rows, for the progress.
 pub(super) fn compare(
     source: &Database,
     target: &Database,
     tables: &[Table],
-    of: u64,
+    total_rows: u64,
     watch: Watch<'_>,
 ) -> Result<Vec<TableMoved>, MoveError> {
     let mut done = 0;
     let mut compared = Vec::with_capacity(tables.len());
     for table in tables {
-        let mut show = |rows| {
+        // Each row is read twice: from the source and from the target.
+        let mut show = |rows_read| {
             watch(Progress {
                 step: Step::Comparing,
                 table: &table.name,
-                rows: done + rows / 2,
-                of,
+                rows: done + rows_read / 2,
+                of: total_rows,
             });
         };
         let (rows, digest) = digest_of(source, table, &mut show)?;
@@ -153,16 +164,17 @@ fn digest_of(
 // rows, which may be known outside.
 
 /// Sets the key counter of a table in the target to the counter in the source.
-fn continue_numbers(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
+fn copy_key_counter(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
     if !table.is_numbered {
         return Ok(());
     }
-    let last = last_number(source, table).map_err(source.failing(Step::Copying, &table.name))?;
-    set_last_number(target, table, last).map_err(target.failing(Step::Copying, &table.name))
+    let last =
+        read_key_counter(source, table).map_err(source.failing(Step::Copying, &table.name))?;
+    set_key_counter(target, table, last).map_err(target.failing(Step::Copying, &table.name))
 }
 
 /// Reads the key counter of a table: the last number that was assigned, or 0.
-fn last_number(side: &Database, table: &Table) -> sql::Result<i64> {
+fn read_key_counter(side: &Database, table: &Table) -> sql::Result<i64> {
     let connection = &side.connection;
     let last = match connection {
         Connection::Sqlite(_) => connection
@@ -180,7 +192,7 @@ fn last_number(side: &Database, table: &Table) -> sql::Result<i64> {
 }
 
 /// Sets the key counter of a table. An unused sequence of PostgreSQL stays as it is.
-fn set_last_number(target: &Database, table: &Table, last: i64) -> sql::Result<()> {
+fn set_key_counter(target: &Database, table: &Table, last: i64) -> sql::Result<()> {
     let connection = &target.connection;
     match connection {
         Connection::Sqlite(_) => target.durably(|| {
@@ -191,8 +203,8 @@ fn set_last_number(target: &Database, table: &Table, last: i64) -> sql::Result<(
         }),
         Connection::Postgres(_) if last < 1 => Ok(()),
         Connection::Postgres(_) => {
-            let set = format!("select setval('{}', ?1)", sequence(&table.name));
-            connection.prepare_cached(&set)?.exists(params![last]).map(drop)
+            let sql = format!("select setval('{}', ?1)", sequence(&table.name));
+            connection.prepare_cached(&sql)?.exists(params![last]).map(drop)
         }
     }
 }

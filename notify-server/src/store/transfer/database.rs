@@ -68,15 +68,13 @@ impl Database {
     /// Takes the write lock of a shared database, and checks that no server is alive.
     fn exclude_others(&self) -> std::result::Result<(), MoveError> {
         let failed = self.failing(Step::Opening, "servers");
-        match self.connection.block_writers() {
-            Err(error) if error.is_busy() => {
-                return Err(MoveError::Written(self.place.clone()));
-            }
-            locked => locked.map_err(&failed)?,
-        }
+        self.connection.block_writers().map_err(|error| {
+            // A server or another transfer has the lock.
+            if error.is_busy() { MoveError::Written(self.place.clone()) } else { failed(error) }
+        })?;
         let now = self.connection.time().map_err(&failed)?.map_or(0, |now| now.as_ms());
-        let alive = "select count(*) from servers where alive_until > ?1";
-        let servers = self.number(alive, [now]).map_err(&failed)?;
+        let count_alive = "select count(*) from servers where alive_until > ?1";
+        let servers = self.read_number(count_alive, [now]).map_err(&failed)?;
         if servers > 0 {
             return Err(MoveError::Served { place: self.place.clone(), servers });
         }
@@ -88,7 +86,8 @@ impl Database {
         MoveError::failing(&self.place, step, table)
     }
 
-    fn number(&self, sql: &str, params: impl Params) -> Result<i64> {
+    /// Runs a query and reads the number that it returns.
+    fn read_number(&self, sql: &str, params: impl Params) -> Result<i64> {
         self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))
     }
 
@@ -136,7 +135,7 @@ impl Database {
 
     /// Counts the rows of a table.
     pub(super) fn count(&self, table: &Table) -> Result<u64> {
-        Ok(self.number(&table.count(), [])?.try_into().unwrap_or_default())
+        Ok(self.read_number(&table.count(), [])?.try_into().unwrap_or_default())
     }
 
     /// Reads the key of the last row of a table; `None` if the table is empty.
@@ -147,8 +146,8 @@ impl Database {
         cells(&row, table.key_columns).map(Some)
     }
 
-    /// Reads the next rows after a key, at most `limit` rows. Stops with the row with which the
-    /// rows reach `bytes` bytes.
+    /// Reads the next rows after a key, or the first rows without a key. Returns at most `limit`
+    /// rows, and adds no row once the rows have `bytes` bytes.
     pub(super) fn rows(
         &self,
         table: &Table,
@@ -156,9 +155,12 @@ impl Database {
         limit: i64,
         bytes: usize,
     ) -> Result<Vec<Vec<Cell>>> {
-        let mut statement = self.connection.prepare_cached(&table.select(after.is_some()))?;
-        let mut params = after.map(|key| values(table, key)).unwrap_or_default();
+        let (sql, mut params) = match after {
+            None => (table.select_first(), Vec::new()),
+            Some(key) => (table.select_after(), values(table, key)),
+        };
         params.push(Value::Integer(limit));
+        let mut statement = self.connection.prepare_cached(&sql)?;
         let mut stored = statement.query_within(&params[..], bytes)?;
         let (mut rows, mut size) = (Vec::new(), 0);
         while size < bytes
@@ -186,12 +188,12 @@ impl Database {
     }
 }
 
+/// Reads the first `count` columns of a row.
 fn cells(row: &Row<'_>, count: usize) -> Result<Vec<Cell>> {
     (0..count).map(|column| Cell::of(row, column)).collect()
 }
 
-/// The parameter values of cells, which are the first columns of a table.
+/// The cells of the first columns of a table as parameters.
 fn values<'c>(table: &Table, cells: &'c [Cell]) -> Vec<Value<'c>> {
-    let with_columns = cells.iter().zip(&table.columns);
-    with_columns.map(|(cell, column)| cell.value(column.kind)).collect()
+    cells.iter().zip(&table.columns).map(|(cell, column)| cell.value(column.kind)).collect()
 }

@@ -164,18 +164,18 @@ pub fn move_installation(
         Connection::Postgres(_) => &target,
     };
     let tables = Table::all(&sqlite.connection).map_err(sqlite.failing(Step::Opening, "tables"))?;
-    let id = handshake(&source, &target, &tables, at_ms)?;
+    let id = set_marks(&source, &target, &tables, at_ms)?;
     freeze(&source, id)?;
-    let of = copy::count_rows(&source, &tables)?;
-    let copied = copy::copy(&source, &target, &tables, of, watch)?;
-    let tables = copy::compare(&source, &target, &tables, of, watch)?;
+    let total_rows = copy::count_rows(&source, &tables)?;
+    let copied = copy::copy(&source, &target, &tables, total_rows, watch)?;
+    let compared = copy::compare(&source, &target, &tables, total_rows, watch)?;
     finish(&source, &target, id, at_ms)?;
-    Ok(MoveReport { tables, copied })
+    Ok(MoveReport { tables: compared, copied })
 }
 
 /// Sets the marks of both databases, or finds the marks of an earlier run of this transfer. Returns
 /// the id of the transfer.
-fn handshake(
+fn set_marks(
     source: &Database,
     target: &Database,
     tables: &[Table],
@@ -184,33 +184,39 @@ fn handshake(
     let source_mark = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
     let target_mark = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
     let importing = target_mark.filter(|mark| mark.state == MoveState::Importing);
-    let place = || source.place.clone();
-    match (source_mark, importing) {
-        (Some(MoveMark { state: MoveState::Importing, place: other, .. }), _) => {
-            Err(MoveError::Unfinished { place: place(), other })
-        }
-        (Some(source_mark), Some(target_mark)) if source_mark.id == target_mark.id => {
-            Ok(source_mark.id)
-        }
-        (Some(MoveMark { state: MoveState::Retired, place: other, .. }), _) => {
-            Err(MoveError::AlreadyMoved { place: place(), other })
-        }
-        (_, Some(target_mark)) => {
-            Err(MoveError::OtherMove { place: target.place.clone(), other: target_mark.place })
-        }
-        (_, None) => {
-            refuse_rows(target, tables)?;
-            let id = *Uuid::new_v4().as_bytes();
-            let mark = |state, place: &str| MoveMark { state, id, place: place.into(), at: at_ms };
-            source
-                .set_mark(Some(&mark(MoveState::Exporting, &target.place)))
-                .map_err(source.failing(Step::Opening, "moves"))?;
-            target
-                .set_mark(Some(&mark(MoveState::Importing, &source.place)))
-                .map_err(target.failing(Step::Opening, "moves"))?;
-            Ok(id)
-        }
+    if let Some(mark) = &source_mark
+        && mark.state == MoveState::Importing
+    {
+        // The source is itself the target of an unfinished transfer.
+        let (place, other) = (source.place.clone(), mark.place.clone());
+        return Err(MoveError::Unfinished { place, other });
     }
+    if let (Some(source_mark), Some(target_mark)) = (&source_mark, &importing)
+        && source_mark.id == target_mark.id
+    {
+        // An earlier run of this transfer set both marks.
+        return Ok(source_mark.id);
+    }
+    if let Some(mark) = source_mark
+        && mark.state == MoveState::Retired
+    {
+        let place = source.place.clone();
+        return Err(MoveError::AlreadyMoved { place, other: mark.place });
+    }
+    if let Some(target_mark) = importing {
+        let place = target.place.clone();
+        return Err(MoveError::OtherMove { place, other: target_mark.place });
+    }
+    refuse_rows(target, tables)?;
+    let id = *Uuid::new_v4().as_bytes();
+    let mark = |state, place: &str| MoveMark { state, id, place: place.into(), at: at_ms };
+    source
+        .set_mark(Some(&mark(MoveState::Exporting, &target.place)))
+        .map_err(source.failing(Step::Opening, "moves"))?;
+    target
+        .set_mark(Some(&mark(MoveState::Importing, &source.place)))
+        .map_err(target.failing(Step::Opening, "moves"))?;
+    Ok(id)
 }
 
 /// Refuses a source that was already transferred to another location. Called before the target is
@@ -226,8 +232,8 @@ fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveErro
     }
 }
 
-/// Prevents further changes of the source. A subcommand that wrote to the source before this has
-/// removed the mark, and the transfer is refused.
+/// Prevents further changes of the source. A subcommand may have written to the source after the
+/// mark was set. Its write has removed the mark, and the transfer is then refused.
 fn freeze(source: &Database, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
     source.freeze().map_err(&failed)?;

@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::store::sql::{ColumnRef, Connection, Error, Result, Row, Type, Value, params};
 
-/// The tables that are not transferred, since each database has its own content of them.
+/// The tables that are not transferred, since their content belongs to one database only.
 const NOT_TRANSFERRED: [&str; 5] =
     ["refinery_schema_history", "storage_checks", "servers", "moves", "numbers"];
 
@@ -25,7 +25,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// The number of columns of the primary key, at least one.
     pub(super) key_columns: usize,
-    /// Whether its keys are generated from a counter and never reused.
+    /// Whether the keys of its rows are generated from a counter and never reused.
     pub(super) is_numbered: bool,
 }
 
@@ -37,42 +37,55 @@ impl Table {
             "select name, name in (select name from numbers) from sqlite_schema
               where type = 'table' and name not like 'sqlite%' order by rowid",
         )?;
-        let tables = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let tables: Vec<(String, bool)> = tables.collect::<Result<_>>()?;
-        let transferred =
-            tables.into_iter().filter(|(name, _)| !NOT_TRANSFERRED.contains(&name.as_str()));
-        transferred.map(|(name, is_numbered)| Self::read(sqlite, name, is_numbered)).collect()
+        let names: Vec<(String, bool)> = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_>>()?;
+        let mut tables = Vec::new();
+        for (name, is_numbered) in names {
+            if !NOT_TRANSFERRED.contains(&name.as_str()) {
+                tables.push(Self::read(sqlite, name, is_numbered)?);
+            }
+        }
+        Ok(tables)
     }
 
-    /// Reads the columns of a table.
+    /// Reads the columns of a table, those of the primary key first.
     fn read(sqlite: &Connection, name: String, is_numbered: bool) -> Result<Self> {
         let mut statement = sqlite.prepare_cached(
             "select name, type, pk from pragma_table_info(?1) order by pk = 0, pk, cid",
         )?;
-        let columns = statement.query_map(params![name], |row| {
+        let rows = statement.query_map(params![name], |row| {
             let kind = match row.get_ref(1)?.as_str() {
                 Some("INTEGER") => Type::Integer,
                 Some("TEXT") => Type::Text,
                 Some("BLOB") => Type::Blob,
                 _ => return Err(Error::Column(1)),
             };
-            Ok((Column { name: row.get(0)?, kind }, row.get::<i64>(2)? > 0))
+            let is_in_key = row.get::<i64>(2)? > 0;
+            Ok((Column { name: row.get(0)?, kind }, is_in_key))
         })?;
-        let columns: Vec<(Column, bool)> = columns.collect::<Result<_>>()?;
-        let key_columns = columns.iter().filter(|(_, is_key)| *is_key).count();
-        let columns = columns.into_iter().map(|(column, _)| column).collect();
+        let mut columns = Vec::new();
+        let mut key_columns = 0;
+        for row in rows {
+            let (column, is_in_key) = row?;
+            columns.push(column);
+            key_columns += usize::from(is_in_key);
+        }
         Ok(Self { name, columns, key_columns, is_numbered })
     }
 
-    /// The SQL that selects rows in the order of the key. With `is_after`, its first parameters are
-    /// a key, and it selects the rows after this key. The last parameter is the limit.
-    pub(super) fn select(&self, is_after: bool) -> String {
+    /// The SQL that selects the first rows in the order of the key. Its parameter is the limit.
+    pub(super) fn select_first(&self) -> String {
+        let (all, key) = (names(&self.columns), names(&self.columns[..self.key_columns]));
+        format!("select {all} from {} order by {key} limit ?1", self.name)
+    }
+
+    /// The SQL that selects the rows after a key, in the order of the key. Its parameters are the
+    /// values of the key and the limit.
+    pub(super) fn select_after(&self) -> String {
         let (all, key) = (names(&self.columns), names(&self.columns[..self.key_columns]));
         let name = &self.name;
-        if !is_after {
-            return format!("select {all} from {name} order by {key} limit ?1");
-        }
-        let key_params = numbered(1, self.key_columns);
+        let key_params = placeholders(1, self.key_columns);
         let limit = self.key_columns + 1;
         format!(
             "select {all} from {name} where ({key}) > ({key_params}) order by {key} limit ?{limit}"
@@ -95,7 +108,11 @@ impl Table {
     /// The SQL that inserts a row.
     pub(super) fn insert(&self) -> String {
         let all = names(&self.columns);
-        format!("insert into {} ({all}) values ({})", self.name, numbered(1, self.columns.len()))
+        format!(
+            "insert into {} ({all}) values ({})",
+            self.name,
+            placeholders(1, self.columns.len())
+        )
     }
 
     /// The table and its columns as in PostgreSQL's `copy`: `name (column, …)`.
@@ -104,11 +121,12 @@ impl Table {
     }
 }
 
-/// `count` parameters, from `?from` on.
-fn numbered(from: usize, count: usize) -> String {
+/// The placeholders of `count` parameters, beginning with `?from`.
+fn placeholders(from: usize, count: usize) -> String {
     (from..from + count).map(|no| format!("?{no}")).collect::<Vec<_>>().join(", ")
 }
 
+/// The names of columns, separated by commas.
 fn names(columns: &[Column]) -> String {
     columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@ use notify_core::{
     WebhookOutcome, WebhookRecovered,
 };
 
-use crate::store::event::{COLUMNS, EventRow, render};
+use crate::store::event::{EVENT_COLUMNS, EventRow, render};
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::row::{unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
@@ -19,8 +19,8 @@ use crate::store::{
     WEBHOOK_FAILING, WEBHOOK_GONE, WebhookClaim, WebhookNo, WebhookWork, event_type_code,
 };
 
-/// The columns that [`attempt_of`] reads.
-const ATTEMPT: &str = "no, id, type, at, notification_no, device_key, detail, state, attempts, \
+/// The columns that [`message_at`] reads.
+const MESSAGE_COLUMNS: &str = "no, id, type, at, notification_no, device_key, detail, state, attempts, \
     status, reason, latency_ms, created_at, last_attempt_at, due_at";
 
 /// Reads a message.
@@ -31,12 +31,13 @@ pub(super) fn read(
     id: WebhookMessageId,
 ) -> Result<WebhookAttempt, StoreError> {
     let webhook = number_of(connection, app, webhook)?;
-    let sql = format!("select {ATTEMPT} from webhook_messages where webhook_no = ?1 and id = ?2");
-    let found = connection
+    let sql =
+        format!("select {MESSAGE_COLUMNS} from webhook_messages where webhook_no = ?1 and id = ?2");
+    let row = connection
         .prepare_cached(&sql)?
-        .query_row(params![webhook.0, id.0.as_bytes()], attempt_of)
+        .query_row(params![webhook.0, id.0.as_bytes()], message_at)
         .optional()?;
-    found.map(|(_, attempt)| attempt).ok_or(StoreError::NotFound)
+    row.map(|(_, message)| message).ok_or(StoreError::NotFound)
 }
 
 /// Lists the messages of a webhook, newest first.
@@ -51,10 +52,10 @@ pub(super) fn list(
     let before = cursors.decode_number(page)?.unwrap_or(i64::MAX);
     let rows = connection
         .prepare_cached(&format!(
-            "select {ATTEMPT} from webhook_messages where webhook_no = ?1 and no < ?2
+            "select {MESSAGE_COLUMNS} from webhook_messages where webhook_no = ?1 and no < ?2
              order by no desc limit ?3"
         ))?
-        .query_map([webhook.0, before, rows_wanted(page)], attempt_of)?
+        .query_map([webhook.0, before, rows_wanted(page)], message_at)?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(cursors.page(rows, page))
 }
@@ -104,10 +105,13 @@ pub(super) fn redeliver(
         .query_row(params![webhook.0, id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    match (state, is_claimed) {
-        (0, true) => return Ok(()),
-        (0, false) => {}
-        _ => require_room(tx, webhook.0)?,
+    let is_pending = state == 0;
+    if is_pending && is_claimed {
+        return Ok(());
+    }
+    // A pending message is already counted against the limit of pending messages.
+    if !is_pending {
+        require_room(tx, webhook.0)?;
     }
     tx.prepare_cached(
         "update webhook_messages set state = 0, attempts = 0, claim = null, started_at = ?3,
@@ -121,14 +125,16 @@ pub(super) fn redeliver(
 /// The messages of a webhook to recover.
 pub(super) struct Recovery {
     webhook: WebhookNo,
+    /// Messages that were created before this time are not recovered.
     since: Timestamp,
-    /// The numbers of failed messages, oldest first. At most one more than may be pending, to find
-    /// out whether some cannot be recovered now.
+    /// The numbers of failed messages, oldest first. The list has at most one number more than
+    /// [`MESSAGES_PENDING_MAX`]. The additional number shows that not all messages can be recovered
+    /// now.
     failed: Vec<i64>,
 }
 
-/// Searches the failed messages that were created since `since`, except test messages and messages
-/// about erased devices and notifications.
+/// Lists the failed messages of a webhook that were created at `since` or later. Leaves out test
+/// messages and messages about erased devices and notifications.
 pub(super) fn find_failed(
     connection: &Connection,
     app: AppNo,
@@ -156,8 +162,8 @@ pub(super) fn find_failed(
     Ok(Recovery { webhook, since, failed })
 }
 
-/// Makes pending retries due at once, and restarts failed messages up to the limit of pending
-/// messages.
+/// Makes the pending retries of a webhook due at once. Then restarts the failed messages, until the
+/// webhook has [`MESSAGES_PENDING_MAX`] pending messages.
 pub(super) fn recover(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -186,7 +192,8 @@ pub(super) fn recover(
     let to_restart = &failed[..failed.len().min(room)];
     let mut recovered = retried;
     if !to_restart.is_empty() {
-        // `state = 2`, since another request may have redelivered some of them meanwhile.
+        // The condition `state = 2` skips messages that another request restarted after
+        // `find_failed` had listed them.
         recovered += tx
             .prepare_cached(&format!(
                 "update webhook_messages set state = 0, attempts = 0, claim = null,
@@ -200,15 +207,16 @@ pub(super) fn recover(
 
 /// Whether a webhook is enabled, and how many messages are pending.
 fn read_state(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
-    let found = tx
+    let state = tx
         .prepare_cached(
             "select enabled, (select count(*) from webhook_messages
              where webhook_no = ?1 and state = 0) from webhooks where no = ?1",
         )?
         .query_row([webhook], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(found)
+    Ok(state)
 }
 
+/// The error of a request for a disabled webhook.
 fn disabled() -> StoreError {
     StoreError::refused("id", "names a webhook that is disabled")
 }
@@ -228,7 +236,9 @@ fn require_room(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
+/// Reads a message from a row of [`MESSAGE_COLUMNS`]. Returns its number and the message with its
+/// last attempt.
+fn message_at(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
     let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
     let event = EventRow::read(row, 2)?;
     let outcome = match row.get::<i64>(7)? {
@@ -237,7 +247,7 @@ fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
         _ => WebhookOutcome::Failed,
     };
     let latency: Option<i64> = row.get(11)?;
-    let attempt = WebhookAttempt {
+    let message = WebhookAttempt {
         id: WebhookMessageId(uuid_at(row, 1)?),
         event: event.event_type().ok_or_else(|| unexpected_value(2, Type::Integer))?,
         outcome,
@@ -249,14 +259,14 @@ fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
         last_attempt_at: time(13)?,
         next_attempt_at: if outcome == WebhookOutcome::Pending { time(14)? } else { None },
     };
-    Ok((row.get(0)?, attempt))
+    Ok((row.get(0)?, message))
 }
 
 /// The most events that a claim scans.
 const EVENTS_SCANNED_MAX: i64 = 1_000;
 
-/// Reads the work of the webhook engine. Reads three index positions for each enabled webhook,
-/// independent of the length of its queue.
+/// Reads which webhooks have work now, and when the next webhook has work. Reads three index
+/// positions for each enabled webhook, independent of the length of its queue.
 pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
     let mut webhooks = connection.prepare_cached(concat!(
         "select w.no,
@@ -283,15 +293,19 @@ pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWor
     Ok(work)
 }
 
-/// The webhook, its application, its subscriptions and its position in the event log.
+/// A webhook whose messages are claimed.
 struct Target {
     app: AppNo,
+    /// The webhook as the engine gets it, still without messages.
     claimed: ClaimedWebhook,
-    events: i64,
+    /// The bits of the event types that the webhook subscribes to.
+    subscribed_types: i64,
+    /// The number of the last event for which messages were created.
     cursor: i64,
 }
 
-/// Claims messages of a webhook.
+/// Creates messages from new events of a webhook, and claims the messages that are due. Returns
+/// `None` if the webhook is disabled or deleted, or its application is not active.
 pub(super) fn claim(
     tx: &Connection,
     claim: &WebhookClaim,
@@ -300,7 +314,7 @@ pub(super) fn claim(
     create_from_events(tx, claim, &target)?;
     let due = tx
         .prepare_cached(&format!(
-            "select no, id, attempts, started_at, {COLUMNS}
+            "select no, id, attempts, started_at, {EVENT_COLUMNS}
              from webhook_messages indexed by webhook_messages_pending
              where webhook_no = ?1 and state = 0 and claimable_at <= ?2
              order by claimable_at limit ?3"
@@ -328,7 +342,7 @@ pub(super) fn claim(
 }
 
 fn read_target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, StoreError> {
-    let found = tx
+    let target = tx
         .prepare_cached(
             "select a.no, a.id, w.id, w.url, w.sealed,
              case when w.previous_until > ?2 then w.previous_sealed end, w.events, w.cursor
@@ -346,15 +360,16 @@ fn read_target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, 
                     previous_sealed: row.get(5)?,
                     messages: Vec::new(),
                 },
-                events: row.get(6)?,
+                subscribed_types: row.get(6)?,
                 cursor: row.get(7)?,
             })
         })
         .optional()?;
-    Ok(found)
+    Ok(target)
 }
 
-/// Creates messages from the unread events of a webhook, up to the limit of pending messages.
+/// Creates messages from the events that the webhook has not read, until
+/// [`MESSAGES_PENDING_MAX`] messages are pending.
 fn create_from_events(
     tx: &Connection,
     claim: &WebhookClaim,
@@ -370,7 +385,7 @@ fn create_from_events(
     let mut ids = claim.ids.iter().take(room);
     let events = tx
         .prepare_cached(&format!(
-            "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
+            "select no, {EVENT_COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
         .query_map([target.app.0, target.cursor, EVENTS_SCANNED_MAX], |row| {
             Ok((row.get(0)?, EventRow::read(row, 1)?))
@@ -378,7 +393,7 @@ fn create_from_events(
         .collect::<Result<Vec<(i64, EventRow)>, _>>()?;
     let mut cursor = target.cursor;
     for (no, event) in &events {
-        if target.events & (1 << event.kind) != 0 {
+        if target.subscribed_types & (1 << event.kind) != 0 {
             let Some(id) = ids.next() else { break };
             insert(tx, target.app, claim, *id, event)?;
         }
@@ -419,7 +434,7 @@ fn insert(
     Ok(())
 }
 
-/// Releases all claims.
+/// Releases the claims of all messages.
 pub(super) fn release(tx: &Connection) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update webhook_messages set claim = null, claimable_at = due_at
@@ -429,6 +444,7 @@ pub(super) fn release(tx: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Ends a message whose device or notification was erased: it has no content to send.
 fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update webhook_messages set state = 2, claim = null, reason = ?2, last_attempt_at = ?3
@@ -438,7 +454,8 @@ fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), Store
     Ok(())
 }
 
-/// Writes the result of an attempt.
+/// Writes the result of an attempt, if the message still has the claim of the attempt. If the
+/// result disables the webhook, returns the reason.
 pub(super) fn settle(
     tx: &Connection,
     outcome: &AttemptOutcome,
@@ -492,10 +509,12 @@ fn update_webhook(
     }
     let is_past_limit =
         is_failing && failing_since.is_some_and(|since| since <= outcome.failing_before);
-    let reason = match (outcome.is_gone, is_past_limit) {
-        (true, _) => WEBHOOK_GONE,
-        (false, true) => WEBHOOK_FAILING,
-        (false, false) => return Ok(None),
+    let reason = if outcome.is_gone {
+        WEBHOOK_GONE
+    } else if is_past_limit {
+        WEBHOOK_FAILING
+    } else {
+        return Ok(None);
     };
     disable(tx, outcome.webhook, Some(reason), outcome.at)?;
     crate::store::event::refresh_subscriptions(tx, app)?;

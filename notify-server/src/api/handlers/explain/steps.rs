@@ -451,7 +451,7 @@ impl ExplanationBuilder<'_> {
     }
 
     fn add_settled(&mut self) -> ExplainedOutcome {
-        let DeliveryProgress::Settled { settled, reason, attempts, first_attempt_at, at } =
+        let DeliveryProgress::Settled { outcome, reason, attempts, first_attempt_at, at } =
             &self.facts.progress
         else {
             return ExplainedOutcome::Pending;
@@ -459,7 +459,7 @@ impl ExplanationBuilder<'_> {
         let (at, attempts, reason) = (*at, *attempts, reason.as_deref());
         self.add_attempts(attempts, first_attempt_at.or(Some(at)), reason);
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        match settled {
+        match outcome {
             Outcome::Sent => {
                 self.add(Some(at), StepKind::Sent, "the provider took it");
                 ExplainedOutcome::Sent

@@ -43,10 +43,10 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
     }
 }
 
-fn settled(settled: Outcome, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
+fn settled(outcome: Outcome, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
     let reason = reason.map(str::to_owned);
     let first_attempt_at = (attempts > 1).then_some(TRIED);
-    facts(DeliveryProgress::Settled { settled, reason, attempts, first_attempt_at, at: SETTLED })
+    facts(DeliveryProgress::Settled { outcome, reason, attempts, first_attempt_at, at: SETTLED })
 }
 
 fn retrying() -> DeliveryFacts {
