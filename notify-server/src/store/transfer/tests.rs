@@ -10,7 +10,7 @@ use super::database::Database;
 use super::table::Table;
 use super::{
     DatabaseLocation, LocationError, MoveError, MoveMark, MoveReport, MoveState, Progress, Step,
-    freeze, handshake, move_installation, undo_move,
+    freeze, move_installation, set_marks, undo_move,
 };
 use crate::store::contract::fixtures;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
@@ -345,7 +345,7 @@ fn a_source_without_its_mark_is_not_frozen() {
             Database::open_exclusive(&home.postgres()).unwrap(),
         );
         let tables = Table::all(&source.connection).unwrap();
-        let id = handshake(&source, &target, &tables, AT_MS).unwrap();
+        let id = set_marks(&source, &target, &tables, AT_MS).unwrap();
         source.set_mark(None).unwrap();
         let refused = freeze(&source, id).unwrap_err();
         assert!(matches!(refused, MoveError::Written(_)), "{refused}");
