@@ -53,7 +53,7 @@ pub(crate) struct ContentArgs {
     /// File name of a sound in the iOS app, or `default`; requires --ios-badge.
     #[arg(long, value_name = "NAME", requires = "ios_badge")]
     ios_sound: Option<String>,
-    /// Button text on Messenger and in the chat app.
+    /// Button text on Messenger and Telegram.
     #[arg(long, value_name = "TEXT")]
     view_button: Option<String>,
 }
