@@ -13,6 +13,8 @@
 //! equals one that is `null`; and an optional text that is empty equals an absent one.
 
 pub mod address;
+#[cfg(feature = "campaign-files")]
+pub mod campaign_files;
 pub mod doctor;
 pub mod json;
 
