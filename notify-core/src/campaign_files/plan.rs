@@ -310,8 +310,7 @@ mod tests {
             (Active, Disabled, false, vec!["replace", "set disabled"]),
             (Active, Active, true, vec!["replace"]),
         ] {
-            let wanted =
-                json!({"status": wanted, "is_default": is_default, "layout_id": "content"});
+            let wanted = json!({"status": wanted, "is_default": is_default, "layout_id": "content_with_three"});
             let server = vec![remote(&json!({"status": status}))];
             let plan = Plan::new(vec![local(&wanted)], server, false);
             assert_eq!(calls(&plan), expected, "{status:?} {wanted:?}");
