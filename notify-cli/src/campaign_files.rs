@@ -70,7 +70,8 @@ impl Folder {
         let (file, outcome) = match existing {
             Some(existing) => (existing.file.clone(), WriteOutcome::Changed),
             None => {
-                // The file system decides: on some systems, names that differ only by case are the same.
+                // The file system decides whether a name is in use, because on some systems, names
+                // that differ only by case are the same.
                 let is_used = |name: &str| self.path.join(name).exists();
                 (file_name(&campaign.name, format, is_used), WriteOutcome::New)
             }
@@ -147,10 +148,8 @@ async fn apply_step(step: &Step, notify: &Client) -> Result<(), Failure> {
                     campaigns.set_status(id, status).await?;
                 }
             }
-            Call::Replace { id, template } => drop(campaigns.replace(id, &template).await?),
-            Call::SetStatus { id, status } => {
-                campaigns.set_status(id, status).await?;
-            }
+            Call::Replace { id, template } => campaigns.replace(id, &template).await?,
+            Call::SetStatus { id, status } => campaigns.set_status(id, status).await?,
         }
     }
     Ok(())

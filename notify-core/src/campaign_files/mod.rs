@@ -47,7 +47,7 @@ impl CampaignDefinition {
     ///
     /// The error of the text with its line, or every broken rule with its field.
     pub fn from_text(text: &str, format: FileFormat) -> Result<Self, Vec<String>> {
-        Self::parse(text::read(text, format).map_err(|error| vec![error])?)
+        Self::parse(text::parse_fields(text, format).map_err(|error| vec![error])?)
     }
 
     fn parse(mut fields: Map<String, Value>) -> Result<Self, Vec<String>> {
@@ -84,15 +84,15 @@ impl CampaignDefinition {
     ///
     /// A value that the format cannot express.
     pub fn to_text(&self, format: FileFormat) -> Result<String, String> {
-        text::write(self, format)
+        text::to_text(self, format)
     }
 
-    /// The request that creates or replaces the campaign.
+    /// The template as the body of the request that creates or replaces the campaign.
     ///
     /// # Errors
     ///
     /// Every broken rule.
-    pub fn request(&self) -> Result<Template, Vec<String>> {
+    pub fn request_body(&self) -> Result<Template, Vec<String>> {
         let body = serde_json::to_vec(&self.template).expect("JSON is written as JSON");
         Template::from_json(&body).map_err(|violations| violations.into_vec())
     }
@@ -105,18 +105,18 @@ fn to_object(template: &CampaignTemplate) -> Map<String, Value> {
     serde_json::from_str(&text).expect("a template is an object")
 }
 
-/// The feeds of a template, each with its path.
+/// The feeds of a template, each with its path in error messages.
 fn feeds(template: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let features = template.get("features").and_then(Value::as_array).into_iter().flatten();
     features.enumerate().flat_map(|(index, feature)| {
         let feeds = feature.pointer("/data/feeds").and_then(Value::as_array).into_iter().flatten();
-        feeds
-            .enumerate()
-            .map(move |(feed, value)| (format!("features[{index}].data.feeds[{feed}]"), value))
+        feeds.enumerate().map(move |(feed_index, feed)| {
+            (format!("features[{index}].data.feeds[{feed_index}]"), feed)
+        })
     })
 }
 
-/// The feeds of a template, to be changed.
+/// Mutable references to the feeds of a template.
 fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let features = template.get_mut("features").and_then(Value::as_array_mut).into_iter().flatten();
     features.flat_map(|feature| {
@@ -125,7 +125,7 @@ fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Val
     })
 }
 
-/// Errors for feed ids, which are valid on one server only.
+/// The errors for feeds with an id. A file must not contain ids, because they differ between servers.
 fn feed_id_errors(fields: &Map<String, Value>) -> Vec<String> {
     feeds(fields)
         .filter(|(_, feed)| feed.get("id").is_some())

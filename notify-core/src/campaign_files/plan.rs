@@ -107,7 +107,7 @@ impl Plan {
         let mut campaigns = Vec::new();
         // If a file has the default campaign, the current default campaign loses that role, and can then
         // be disabled.
-        let moves_default = files.iter().any(|local| local.campaign.is_default);
+        let files_have_default = files.iter().any(|local| local.campaign.is_default);
         for LocalCampaign { file, campaign } in files {
             let remote = server.iter_mut().find(|remote| {
                 remote.as_ref().is_some_and(|remote| remote.campaign.name == campaign.name)
@@ -123,27 +123,27 @@ impl Plan {
             });
         }
         for RemoteCampaign { id, campaign } in server.into_iter().flatten() {
-            let is_kept = campaign.is_default && !moves_default;
+            let stays_default = campaign.is_default && !files_have_default;
             let is_active = campaign.status == CampaignStatus::Active;
-            let disabled = disable_missing && is_active && !is_kept;
-            campaigns.push(Step {
-                name: campaign.name,
-                action: if disabled { Action::Disable(id) } else { Action::Left },
-                file: None,
-                changes: if disabled { vec!["status".to_owned()] } else { Vec::new() },
-            });
+            let (action, changes) = if disable_missing && is_active && !stays_default {
+                (Action::Disable(id), vec!["status".to_owned()])
+            } else {
+                (Action::Left, Vec::new())
+            };
+            campaigns.push(Step { name: campaign.name, action, file: None, changes });
         }
         Self { campaigns }
     }
 
     /// The number of campaigns that change.
     #[must_use]
-    pub fn changes(&self) -> usize {
+    pub fn change_count(&self) -> usize {
         let is_change = |step: &&Step| !matches!(step.action, Action::Unchanged | Action::Left);
         self.campaigns.iter().filter(is_change).count()
     }
 }
 
+/// The step for a campaign of a file that the server has, too.
 fn compare(file: String, wanted: CampaignDefinition, remote: &RemoteCampaign) -> Step {
     let before = comparable(&remote.campaign);
     let changes = changed_paths(&before, &comparable(&wanted));
@@ -184,13 +184,13 @@ impl Step {
     pub fn calls(&self) -> Result<Vec<Call>, Vec<String>> {
         match &self.action {
             Action::Create(wanted) => {
-                let template = Box::new(wanted.request()?);
+                let template = Box::new(wanted.request_body()?);
                 Ok(vec![Call::Create { template, status: wanted.status }])
             }
             Action::Update { id, wanted, status } => {
-                let (id, template) = (*id, Box::new(wanted.request()?));
-                let is_replaced = self.changes.iter().any(|path| path != "status");
-                let replace = is_replaced.then_some(Call::Replace { id, template });
+                let (id, template) = (*id, Box::new(wanted.request_body()?));
+                let template_differs = self.changes.iter().any(|path| path != "status");
+                let replace = template_differs.then_some(Call::Replace { id, template });
                 let set_status = (wanted.status != *status)
                     .then_some(Call::SetStatus { id, status: wanted.status });
                 // Usually, a campaign is not active with its old template. The exception is a campaign
@@ -214,8 +214,8 @@ impl Step {
 /// Most paths that are shown for a campaign.
 const PATHS_MAX: usize = 20;
 
-/// The paths that differ, in order. If there are more than [`PATHS_MAX`], the last entry has the number of
-/// the others.
+/// The paths that differ, in order. If there are more than [`PATHS_MAX`], the last entry is the number of
+/// omitted paths.
 fn changed_paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let mut paths = Vec::new();
     compare_objects(before, after, "", &mut paths);
@@ -336,7 +336,7 @@ mod tests {
             let plan = Plan::new(files, server.map(remote).into_iter().collect(), true);
             let name = format!("{file:?} {server:?}");
             assert_eq!(plan.campaigns[0].action.as_str(), action, "{name}");
-            assert_eq!((calls(&plan), plan.changes()), (own(&expected), changes), "{name}");
+            assert_eq!((calls(&plan), plan.change_count()), (own(&expected), changes), "{name}");
         }
         // The default campaign is disabled if a file has another one.
         let plan = Plan::new(vec![local(&other_default)], vec![remote(&default)], true);

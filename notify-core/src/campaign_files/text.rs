@@ -55,8 +55,8 @@ struct File<'c> {
     features: Value,
 }
 
-/// Formats a campaign. Equal campaigns have equal texts.
-pub(super) fn write(campaign: &CampaignDefinition, format: FileFormat) -> Result<String, String> {
+/// Formats a campaign as the text of a file. Equal campaigns have equal texts.
+pub(super) fn to_text(campaign: &CampaignDefinition, format: FileFormat) -> Result<String, String> {
     let field = |name: &str| campaign.template.get(name).unwrap_or(&Value::Null);
     let mut file = File {
         name: &campaign.name,
@@ -81,8 +81,8 @@ pub(super) fn write(campaign: &CampaignDefinition, format: FileFormat) -> Result
     }
 }
 
-/// Parses the fields of a file. The error has the line.
-pub(super) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
+/// Parses the text of a file to the fields of a campaign. The error has the line.
+pub(super) fn parse_fields(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
     let value = match format {
         FileFormat::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
         FileFormat::Toml => {
@@ -105,6 +105,7 @@ pub(super) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>,
     }
 }
 
+/// The message of an error, with the number of its line in `text`.
 fn with_line(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
@@ -127,13 +128,14 @@ mod tests {
     fn the_example_of_the_documentation_survives_a_round_trip() {
         let document = include_str!("../../../docs/campaign-files.md");
         let example = document.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-        let campaign = CampaignDefinition::parse(read(example, FileFormat::Toml).unwrap()).unwrap();
+        let campaign =
+            CampaignDefinition::parse(parse_fields(example, FileFormat::Toml).unwrap()).unwrap();
         assert_eq!(campaign.template["features"][1]["data"]["data"], json!({"from": "spring"}));
         for format in [FileFormat::Toml, FileFormat::Json] {
-            let text = write(&campaign, format).unwrap();
-            let again = CampaignDefinition::parse(read(&text, format).unwrap()).unwrap();
+            let text = to_text(&campaign, format).unwrap();
+            let again = CampaignDefinition::parse(parse_fields(&text, format).unwrap()).unwrap();
             assert_eq!(again, campaign, "{text}");
-            assert_eq!(write(&again, format).unwrap(), text);
+            assert_eq!(to_text(&again, format).unwrap(), text);
         }
     }
 
@@ -144,7 +146,7 @@ mod tests {
             ("{\n\"a\": }", FileFormat::Json, "line 2 column"),
             ("[]", FileFormat::Json, "must be an object"),
         ] {
-            let error = read(text, format).unwrap_err();
+            let error = parse_fields(text, format).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -27,11 +27,11 @@ impl AppName {
     #[must_use]
     pub fn new(app: &App, is_unique: bool) -> Self {
         let App { id, name, .. } = app;
-        match is_unique {
-            true if name.contains('\'') => Self { label: name.clone(), argument: id.to_string() },
-            true => Self { label: name.clone(), argument: format!("'{name}'") },
-            false => Self { label: format!("{name} ({id})"), argument: id.to_string() },
+        if !is_unique {
+            return Self { label: format!("{name} ({id})"), argument: id.to_string() };
         }
+        let argument = if name.contains('\'') { id.to_string() } else { format!("'{name}'") };
+        Self { label: name.clone(), argument }
     }
 
     /// The names of all applications of a server, in the same order.
@@ -183,7 +183,8 @@ fn check_environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option
     Some(Finding::failed("ios_env", about, detail).with_hint(hint))
 }
 
-/// Checks the contact that push services get (RFC 8292, section 2.1). Apple refuses an invalid address.
+/// Checks the VAPID subject, which is the contact address that the server sends to push services (RFC 8292,
+/// section 2.1). Apple refuses an invalid address.
 fn check_subject(app: &str, about: &str, subject: &str) -> Finding {
     let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
     let address = address.or_else(|| subject.strip_prefix("https://"));

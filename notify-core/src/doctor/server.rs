@@ -26,6 +26,7 @@ pub fn check_server(facts: &ServerFacts) -> Vec<Finding> {
     }
 }
 
+/// The findings about the server's configuration and health.
 fn check_diagnostics(diagnostics: &Diagnostics) -> Vec<Finding> {
     let Diagnostics { obstacles, storage, .. } = diagnostics;
     let mut findings: Vec<Finding> = obstacles

@@ -18,7 +18,8 @@ fn mark(status: Status) -> char {
     }
 }
 
-/// The finding as text: its check, the detail, and the remedy unless `printed_hints` contains it.
+/// The finding as text: its check, the detail, and the remedy. The remedy is omitted if `printed_hints`
+/// contains it, and is added to `printed_hints`. These are pairs of what was checked and its remedy.
 fn finding_lines(
     finding: &Finding,
     printed_hints: &mut Vec<(String, String)>,
@@ -27,15 +28,19 @@ fn finding_lines(
     let about = finding.about();
     let detail_columns = columns.saturating_sub(INDENT.len());
     let gap = if about.is_empty() { "" } else { "  " };
-    let mut lines = vec![format!("{} {}{gap}{about}", mark(finding.status()), finding.check())];
-    let detail = wrap(finding.detail(), detail_columns);
-    if let (Status::Ok, [detail]) = (finding.status(), &*detail) {
-        let line = format!("{}{INDENT}{detail}", lines[0]);
+    let title = format!("{} {}{gap}{about}", mark(finding.status()), finding.check());
+    let detail_lines = wrap(finding.detail(), detail_columns);
+    // A passed check has one line, if its detail fits on that line.
+    if finding.status() == Status::Ok
+        && let [detail] = &*detail_lines
+    {
+        let line = format!("{title}{INDENT}{detail}");
         if line.chars().count() <= columns {
             return vec![line];
         }
     }
-    lines.extend(detail.into_iter().map(|line| format!("{INDENT}{line}")));
+    let mut lines = vec![title];
+    lines.extend(detail_lines.into_iter().map(|line| format!("{INDENT}{line}")));
     let Some(hint) = finding.hint() else { return lines };
     // Two checks can fail with the same remedy, such as those of refused credentials. The remedy is
     // printed once.
@@ -44,8 +49,9 @@ fn finding_lines(
     });
     if !is_printed {
         let hint_lines = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
-        let arrow = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
-        lines.extend(arrow.zip(hint_lines).map(|(before, line)| format!("{INDENT}{before}{line}")));
+        let prefixes = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
+        let hint_lines = prefixes.zip(hint_lines);
+        lines.extend(hint_lines.map(|(prefix, line)| format!("{INDENT}{prefix}{line}")));
     }
     printed_hints.push((about.to_owned(), hint.to_owned()));
     lines
