@@ -1,7 +1,6 @@
 //! `notify`: the command-line client of a Notify server. It parses arguments, calls the SDK and prints the
 //! results. All rules for requests are those of the server.
 
-mod address;
 mod args;
 mod campaign_files;
 mod commands;

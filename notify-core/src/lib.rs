@@ -12,6 +12,10 @@
 //! Unless the documentation of a field states otherwise: instants are unix milliseconds; a field of a request that is absent
 //! equals one that is `null`; and an optional text that is empty equals an absent one.
 
+pub mod address;
+#[cfg(feature = "campaign-files")]
+pub mod campaign_files;
+pub mod doctor;
 pub mod json;
 
 mod admin;

@@ -1,7 +1,22 @@
-//! Unprintable characters. A program that prints untrusted text to a terminal must escape these
-//! characters: they could control the terminal, or make the text look like another one.
+//! Text for people: counts with their noun, and unprintable characters. A program that prints untrusted
+//! text to a terminal must escape these characters: they could control the terminal, or make the text
+//! look like another one.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+
+/// A count with its noun, whose plural ends in `s`.
+///
+/// ```
+/// use notify_core::pluralize;
+///
+/// assert_eq!(pluralize(1, "device"), "1 device");
+/// assert_eq!(pluralize(0_u64, "device"), "0 devices");
+/// ```
+#[must_use]
+pub fn pluralize<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
 
 /// Whether a character controls the terminal or is invisible: control characters (C0, DEL, C1), line
 /// and paragraph separators, bidirectional marks, embeddings, overrides and isolates, characters without

@@ -43,6 +43,20 @@ impl Timestamp {
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// The instant in RFC 3339, in UTC and to the second. An instant that RFC 3339 cannot express is
+    /// shown in unix milliseconds.
+    ///
+    /// ```
+    /// use notify_core::Timestamp;
+    ///
+    /// assert_eq!(Timestamp(1_767_323_045_678).to_rfc3339(), "2026-01-02T03:04:05Z");
+    /// ```
+    #[must_use]
+    pub fn to_rfc3339(self) -> String {
+        jiff::Timestamp::from_millisecond(self.0)
+            .map_or_else(|_| self.to_string(), |at| format!("{at:.0}"))
+    }
 }
 
 impl std::fmt::Display for Timestamp {

@@ -3,14 +3,14 @@
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
-    notify_core::{AppCreated, AppId, CreateApp, SetWebAccess, UpdateApp},
+    notify_core::{AppCreated, AppId, CreateApp, SetWebAccess, UpdateApp, pluralize},
 };
 
 use super::paging::{self, PageArgs};
 use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
-    output::{pluralize, view},
+    output::view,
     session::Session,
 };
 

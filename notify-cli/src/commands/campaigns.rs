@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
-use notify_client::notify_core::{CampaignStatus, ListCampaigns, Template};
+use clap::{Subcommand, ValueEnum};
+use notify_client::notify_core::{
+    CampaignStatus, ListCampaigns, Template,
+    campaign_files::{FileFormat, Plan, RemoteCampaign},
+};
 use serde_json::json;
 
 use crate::{
-    campaign_files::{FileFormat, Folder, Plan, RemoteCampaign, WriteOutcome},
+    campaign_files::{self, Folder, WriteOutcome},
     confirm::{self, ConfirmArgs},
     failure::Failure,
     input,
@@ -81,7 +84,7 @@ pub(crate) enum Campaigns {
         dir: PathBuf,
         /// Format of new files.
         #[arg(long, value_enum, default_value = "toml")]
-        format: FileFormat,
+        format: Format,
     },
     /// Create and update campaigns from the files of a folder, matched by name.
     Apply {
@@ -97,6 +100,24 @@ pub(crate) enum Campaigns {
         #[arg(long)]
         disable_missing: bool,
     },
+}
+
+/// The format of a campaign file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// TOML; the `data` of a button is JSON text.
+    Toml,
+    /// JSON, in the form of the API.
+    Json,
+}
+
+impl From<Format> for FileFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Toml => Self::Toml,
+            Format::Json => Self::Json,
+        }
+    }
 }
 
 /// Runs the command.
@@ -140,14 +161,14 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
             notify.campaigns().delete(id).await.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.done()
         }
-        Campaigns::Export { dir, format } => export(&dir, format, session).await,
+        Campaigns::Export { dir, format } => export(&dir, format.into(), session).await,
         Campaigns::Apply { dir, dry_run, exit_code, disable_missing } => {
             let folder = Folder::read(&dir)?;
             let notify = session.client()?;
-            let server = RemoteCampaign::list_all(&notify).await?;
+            let server = campaign_files::remote_campaigns(&notify).await?;
             let plan = Plan::new(folder.campaigns, server, disable_missing);
             if !dry_run {
-                plan.apply(&notify).await?;
+                campaign_files::apply(&plan, &notify).await?;
             }
             session.out.show(&plan, &view::CAMPAIGN_STEPS)?;
             let change_count = plan.change_count();
@@ -162,8 +183,9 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
 async fn export(dir: &Path, format: FileFormat, session: &mut Session) -> Result<(), Failure> {
     std::fs::create_dir_all(dir).map_err(Failure::file(dir))?;
     let mut folder = Folder::read(dir)?;
+    let server = campaign_files::remote_campaigns(&session.client()?).await?;
     let mut written = Vec::new();
-    for RemoteCampaign { campaign, .. } in RemoteCampaign::list_all(&session.client()?).await? {
+    for RemoteCampaign { campaign, .. } in server {
         let (file, outcome) = folder.write(&campaign, format)?;
         let outcome = match outcome {
             WriteOutcome::New => "new",

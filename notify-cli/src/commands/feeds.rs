@@ -3,12 +3,11 @@
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
-    notify_core::{CheckFeed, CreateFeed, Feed, FeedId, FeedStatus, PageQuery},
+    notify_core::{CheckFeed, CreateFeed, Feed, FeedId, FeedStatus, PageQuery, address},
 };
 
 use super::paging::{self, LARGE_PAGE, PageArgs};
 use crate::{
-    address,
     confirm::{self, ConfirmArgs},
     failure::Failure,
     output::{self, view},

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::explain::last_response;
 use crate::{
     failure::Failure,
-    output::{print_message, time, view},
+    output::{print_message, view},
     session::{Session, parse_caller_id},
 };
 
@@ -258,7 +258,7 @@ fn state_line(record: &NotificationRecord) -> String {
     let Counts { targeted, sent, failed, unregistered, expired, canceled, pending, .. } =
         record.counts;
     let mut line = match (record.status, record.send_at) {
-        (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", time(at)),
+        (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", at.to_rfc3339()),
         // The server has not selected the devices yet.
         (status @ (NotificationStatus::Queued | NotificationStatus::Sending), _)
             if targeted == 0 =>

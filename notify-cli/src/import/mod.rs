@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use futures_util::{Stream, StreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use notify_client::{Client, Error};
+use notify_client::{Client, Error, notify_core::pluralize};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -24,7 +24,7 @@ use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
 use crate::{
     failure::{Failure, broken_rules},
-    output::{self, pluralize, view},
+    output::{self, view},
     session::Session,
 };
 

@@ -88,7 +88,7 @@ const FORMULA_STARTS: [char; 12] =
 pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
     let text = match (value, kind) {
         (Some(Value::Number(ms)), CellKind::Time) => {
-            ms.as_i64().map_or_else(|| ms.to_string(), |ms| time(Timestamp(ms)))
+            ms.as_i64().map_or_else(|| ms.to_string(), |ms| Timestamp(ms).to_rfc3339())
         }
         (Some(Value::Number(ms)), CellKind::Day) => ms.as_i64().map_or_else(|| ms.to_string(), day),
         (None | Some(Value::Null), CellKind::Step) => "now".to_owned(),
@@ -138,12 +138,6 @@ pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
         _ => plain(value),
     };
     printable(&text)
-}
-
-/// An instant in RFC 3339, to the second.
-pub(crate) fn time(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_ms())
-        .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
 }
 
 /// The day (UTC) of an instant in unix milliseconds.

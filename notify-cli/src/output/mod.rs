@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-pub(crate) use cell::{day, escape_formula, time, unescape_formula};
+pub(crate) use cell::{day, escape_formula, unescape_formula};
 pub(crate) use chart::Bar;
 pub(crate) use rows::{Rows, csv_writer};
-pub(crate) use text::{pluralize, wrap};
+pub(crate) use text::wrap;
 use view::View;
 
 /// Format of the result.

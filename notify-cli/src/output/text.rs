@@ -1,7 +1,5 @@
 //! The width of a text on a terminal, and how it is broken into lines.
 
-use std::fmt::Display;
-
 use unicode_width::UnicodeWidthStr;
 
 /// The minimum width of a word that is not ASCII, in columns. Some scripts put no space between words, so
@@ -46,12 +44,6 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A count with its noun: `1 device`, `2 devices`.
-pub(crate) fn pluralize<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    let plural = if count == N::from(1) { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,13 +60,6 @@ mod tests {
             ("{\n  \"a b\": 1\n}", 6, vec!["{", "  \"a", "  b\":", "  1", "}"]),
         ] {
             assert_eq!(wrap(text, columns), lines, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn only_one_is_singular() {
-        for (count, text) in [(0, "0 devices"), (1, "1 device"), (2, "2 devices")] {
-            assert_eq!(pluralize::<u64>(count, "device"), text);
         }
     }
 

@@ -1,16 +1,18 @@
 //! `notify doctor`: finds problems that prevent delivery, with a remedy for each.
 
-mod app;
-mod channel;
-mod content;
-mod hints;
 mod report;
 mod server;
 
 use clap::Args;
-use notify_client::notify_core::{App, PageQuery};
+use notify_client::{
+    Client, Error,
+    notify_core::{
+        App, AppId, PageQuery,
+        doctor::{AppFacts, AppName, AppState, Finding, ProviderFacts, Unavailable, check_app},
+    },
+};
 
-use self::report::{Finding, Report};
+use self::report::Report;
 use super::LARGE_PAGE;
 use crate::{failure::Failure, output::view, session::Session};
 
@@ -34,18 +36,18 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
     if is_reachable && server::check_configuration(&notify, &mut report).await {
         match apps(&args, session).await {
             Ok(apps) => {
-                for (app, name) in &apps {
-                    app::check(&notify, app, name, &mut report).await;
+                for (app, name) in apps {
+                    report.extend(check_app(&facts(&notify, app, name).await));
                 }
             }
             // An unknown application is a mistake in the command line, and not a finding.
             Err(failure @ (Failure::NotFound(_) | Failure::NoMatch(_) | Failure::Usage(_))) => {
                 return Err(failure);
             }
-            Err(failure) => report.add(
-                Finding::failed("applications", "", failure.to_string())
-                    .with_hint("read the server's log"),
-            ),
+            Err(failure) => {
+                let unavailable = Unavailable::new(failure);
+                report.add(Finding::unavailable("applications", "", &unavailable));
+            }
         }
     }
     if session.out.is_human_readable() {
@@ -58,23 +60,22 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
     report.failure().map_or(Ok(()), |failure| Err(Failure::CheckFailed(failure)))
 }
 
-/// The name of an application, in findings and in commands.
-struct AppName {
-    label: String,
-    /// The argument of `--app`: the name, quoted for a shell. It is the id if the name is ambiguous or
-    /// contains a quote.
-    argument: String,
+/// Reads the facts about an application.
+async fn facts(notify: &Client, app: App, name: AppName) -> AppFacts {
+    let state = state(notify, app.id).await.map_err(Unavailable::new);
+    AppFacts { app, name, state }
 }
 
-impl AppName {
-    fn new(app: &App, is_unique: bool) -> Self {
-        let App { id, name, .. } = app;
-        if !is_unique {
-            return Self { label: format!("{name} ({id})"), argument: id.to_string() };
-        }
-        let argument = if name.contains('\'') { id.to_string() } else { format!("'{name}'") };
-        Self { label: name.clone(), argument }
+async fn state(notify: &Client, app: AppId) -> Result<AppState, Error> {
+    let admin = notify.admin();
+    let views = admin.list_providers(app).await?.providers;
+    let diagnostics = admin.app_diagnostics(app).await?;
+    let mut providers = Vec::with_capacity(views.len());
+    for view in views {
+        let test = admin.test_provider(app, view.provider).await.map_err(Unavailable::new);
+        providers.push(ProviderFacts { view, test });
     }
+    Ok(AppState { diagnostics, providers })
 }
 
 /// The applications to check.
@@ -94,37 +95,6 @@ async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<(App, AppName)
     while let Some(app) = all.next().await {
         apps.push(app?);
     }
-    let name = |app: &App| {
-        let is_unique = apps.iter().filter(|other| other.name == app.name).count() == 1;
-        AppName::new(app, is_unique)
-    };
-    let names: Vec<_> = apps.iter().map(name).collect();
+    let names = AppName::of_all(&apps);
     Ok(apps.into_iter().zip(names).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use notify_client::notify_core::{AppStatus, Timestamp};
-
-    use super::*;
-
-    #[test]
-    fn an_ambiguous_name_is_replaced_by_the_id() {
-        const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
-        for (name, is_unique, label, argument) in [
-            ("My shop", true, "My shop".to_owned(), "'My shop'"),
-            ("Shop", false, format!("Shop ({ID})"), ID),
-            ("Bob's", true, "Bob's".to_owned(), ID),
-        ] {
-            let app = App {
-                id: ID.parse().unwrap(),
-                name: name.to_owned(),
-                language: "en".to_owned(),
-                status: AppStatus::Active,
-                created_at: Timestamp(1),
-            };
-            let named = AppName::new(&app, is_unique);
-            assert_eq!((&*named.label, &*named.argument), (&*label, argument));
-        }
-    }
 }

@@ -1,129 +1,60 @@
 //! The findings of all checks, and how they are printed.
 
+use notify_client::notify_core::doctor::{Finding, Status};
+use notify_client::notify_core::pluralize;
 use serde::Serialize;
 
-use crate::output::{pluralize, wrap};
+use crate::output::wrap;
 
 /// The indentation of the lines below a finding.
 const INDENT: &str = "  ";
 
-/// The status of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Status {
-    /// A problem that prevents delivery.
-    Failed,
-    /// A temporary or minor problem, which does not make the command fail.
-    Warning,
-    /// No problem.
-    Ok,
-}
-
-impl Status {
-    fn mark(self) -> char {
-        match self {
-            Self::Failed => '✗',
-            Self::Warning => '!',
-            Self::Ok => '✓',
-        }
+/// The character before a finding.
+fn mark(status: Status) -> char {
+    match status {
+        Status::Failed => '✗',
+        Status::Warning => '!',
+        Status::Ok => '✓',
     }
 }
 
-/// The result of one check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    check: &'static str,
-    /// The application and the provider that were checked; empty for a check of the server.
-    about: String,
-    /// Whether the status is not `Failed`.
-    ok: bool,
-    detail: String,
-    hint: Option<String>,
-    status: Status,
-}
-
-impl Finding {
-    fn new(status: Status, check: &'static str, about: &str, detail: impl Into<String>) -> Self {
-        Self {
-            check,
-            about: about.to_owned(),
-            ok: status != Status::Failed,
-            detail: detail.into(),
-            hint: None,
-            status,
+/// The finding as text: its check, the detail, and the remedy. The remedy is omitted if `printed_hints`
+/// contains it, and is added to `printed_hints`. These are pairs of what was checked and its remedy.
+fn finding_lines(
+    finding: &Finding,
+    printed_hints: &mut Vec<(String, String)>,
+    columns: usize,
+) -> Vec<String> {
+    let about = finding.about();
+    let detail_columns = columns.saturating_sub(INDENT.len());
+    let gap = if about.is_empty() { "" } else { "  " };
+    let title = format!("{} {}{gap}{about}", mark(finding.status()), finding.check());
+    let detail_lines = wrap(finding.detail(), detail_columns);
+    // A passed check has one line, if its detail fits on that line.
+    if finding.status() == Status::Ok
+        && let [detail] = &*detail_lines
+    {
+        let line = format!("{title}{INDENT}{detail}");
+        if line.chars().count() <= columns {
+            return vec![line];
         }
     }
-
-    pub(super) fn passed(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
-        Self::new(Status::Ok, check, about, detail)
+    let mut lines = vec![title];
+    lines.extend(detail_lines.into_iter().map(|line| format!("{INDENT}{line}")));
+    let Some(hint) = finding.hint() else { return lines };
+    // Two checks can fail with the same remedy, such as those of refused credentials. The remedy is
+    // printed once.
+    let is_printed = printed_hints.iter().any(|(printed_about, printed)| {
+        printed_about == about && (printed.contains(hint) || hint.contains(printed.as_str()))
+    });
+    if !is_printed {
+        let hint_lines = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
+        let prefixes = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
+        let hint_lines = prefixes.zip(hint_lines);
+        lines.extend(hint_lines.map(|(prefix, line)| format!("{INDENT}{prefix}{line}")));
     }
-
-    pub(super) fn failed(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
-        Self::new(Status::Failed, check, about, detail)
-    }
-
-    pub(super) fn warning(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
-        Self::new(Status::Warning, check, about, detail)
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_ok(&self) -> bool {
-        self.ok
-    }
-
-    #[cfg(test)]
-    pub(super) fn status(&self) -> Status {
-        self.status
-    }
-
-    #[cfg(test)]
-    pub(super) fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    #[cfg(test)]
-    pub(super) fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// Adds the remedy.
-    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-
-    /// The finding as text: its check, the detail, and the remedy. The remedy is omitted if `printed_hints`
-    /// contains it, and is added to `printed_hints`. These are pairs of what was checked and its remedy.
-    fn lines(&self, printed_hints: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
-        let detail_columns = columns.saturating_sub(INDENT.len());
-        let gap = if self.about.is_empty() { "" } else { "  " };
-        let title = format!("{} {}{gap}{}", self.status.mark(), self.check, self.about);
-        let detail_lines = wrap(&self.detail, detail_columns);
-        // A passed check has one line, if its detail fits on that line.
-        if self.status == Status::Ok
-            && let [detail] = &*detail_lines
-        {
-            let line = format!("{title}{INDENT}{detail}");
-            if line.chars().count() <= columns {
-                return vec![line];
-            }
-        }
-        let mut lines = vec![title];
-        lines.extend(detail_lines.into_iter().map(|line| format!("{INDENT}{line}")));
-        let Some(hint) = &self.hint else { return lines };
-        // Two checks can fail with the same remedy, such as those of refused credentials. The remedy is
-        // printed once.
-        let is_printed = printed_hints.iter().any(|(about, printed)| {
-            *about == self.about && (printed.contains(hint) || hint.contains(printed))
-        });
-        if !is_printed {
-            let hint_lines = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
-            let prefixes = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
-            let hint_lines = prefixes.zip(hint_lines);
-            lines.extend(hint_lines.map(|(prefix, line)| format!("{INDENT}{prefix}{line}")));
-        }
-        printed_hints.push((self.about.clone(), hint.clone()));
-        lines
-    }
+    printed_hints.push((about.to_owned(), hint.to_owned()));
+    lines
 }
 
 /// The results of all checks.
@@ -150,7 +81,7 @@ impl Report {
     }
 
     fn count(&self, status: Status) -> usize {
-        self.checks.iter().filter(|finding| finding.status == status).count()
+        self.checks.iter().filter(|finding| finding.status() == status).count()
     }
 
     /// The findings as text, failures first. Unless `all` is set, passed checks are only counted.
@@ -158,13 +89,13 @@ impl Report {
         let mut printed_hints = Vec::new();
         let mut lines = Vec::new();
         let mut shown: Vec<&Finding> = self.checks.iter().collect();
-        shown.sort_by_key(|finding| finding.status);
-        for finding in shown.iter().filter(|finding| all || finding.status != Status::Ok) {
-            lines.extend(finding.lines(&mut printed_hints, columns));
+        shown.sort_by_key(|finding| finding.status());
+        for finding in shown.iter().filter(|finding| all || finding.status() != Status::Ok) {
+            lines.extend(finding_lines(finding, &mut printed_hints, columns));
         }
         let passed = self.count(Status::Ok);
         if !all && passed > 0 {
-            lines.push(format!("{} {} passed", Status::Ok.mark(), pluralize(passed, "check")));
+            lines.push(format!("{} {} passed", mark(Status::Ok), pluralize(passed, "check")));
         }
         lines
     }
@@ -172,8 +103,6 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn report() -> Report {
@@ -211,20 +140,5 @@ mod tests {
         assert_eq!(all[all.len() - last.len()..], last);
         assert_eq!(report().failure().unwrap(), "2 of 5 checks failed");
         assert_eq!(Report::default().failure(), None);
-    }
-
-    #[test]
-    fn a_warning_is_not_a_failure() {
-        let warning = Finding::warning("channel", "Shop fcm", "it asked to slow down");
-        let expected = json!({"check": "channel", "about": "Shop fcm", "ok": true,
-            "detail": "it asked to slow down", "hint": null, "status": "warning"});
-        assert_eq!(serde_json::to_value(&warning).unwrap(), expected);
-        for (finding, ok, status) in [
-            (Finding::passed("a", "", ""), true, "ok"),
-            (Finding::failed("a", "", ""), false, "failed"),
-        ] {
-            let json = serde_json::to_value(&finding).unwrap();
-            assert_eq!((&json["ok"], &json["status"]), (&json!(ok), &json!(status)));
-        }
     }
 }

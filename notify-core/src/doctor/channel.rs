@@ -1,10 +1,10 @@
 //! Checks whether deliveries are running. Deliveries that the server stopped or holds do not resume as
 //! soon as the credentials are valid, so this is a separate check.
 
-use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView};
-
-use super::{AppName, hints, report::Finding};
-use crate::output::{pluralize, time};
+use super::{AppName, Finding, hints};
+use crate::{
+    App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView, Timestamp, pluralize,
+};
 
 /// A finding if the application is suspended.
 pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
@@ -34,7 +34,7 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
     match &diagnosed.channel.status {
         ProviderStatus::Available => Finding::passed("channel", &about, "deliveries are running"),
         ProviderStatus::Throttled { until } => {
-            let until = time(*until);
+            let until = until.to_rfc3339();
             let detail = format!("the provider asked to slow down: deliveries wait until {until}");
             Finding::warning("channel", &about, detail).with_hint(
                 "deliveries resume on their own; if this recurs, set a smaller rate_per_second",
@@ -43,7 +43,7 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
         ProviderStatus::Unreachable { probe_at } => {
             let detail = format!(
                 "the provider is unreachable, or every request fails: deliveries wait; next probe at {}",
-                time(*probe_at)
+                probe_at.to_rfc3339()
             );
             let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
@@ -54,7 +54,7 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
             let detail = format!(
                 "the provider refuses the server's credentials ({reason}): deliveries are held; next \
                  probe at {}",
-                time(*probe_at)
+                probe_at.to_rfc3339()
             );
             let hint = format!("{}; then {resume}", hints::for_credentials(provider, argument));
             Finding::failed("channel", &about, detail).with_hint(hint)
@@ -79,7 +79,7 @@ pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> V
     let about = format!("{label} {provider}");
     let finding = |service: &ServiceView| {
         let name = &service.service;
-        let until = service.status.until().map(time);
+        let until = service.status.until().map(Timestamp::to_rfc3339);
         let until = until.as_deref().unwrap_or("an unknown time");
         let resume = format!("`notify providers resume {provider} --app {argument}`");
         match &service.status {
@@ -117,10 +117,9 @@ pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> V
 
 #[cfg(test)]
 mod tests {
-    use notify_client::notify_core::{ChannelView, ProviderKind, Timestamp};
-
-    use super::super::report::Status;
+    use super::super::Status;
     use super::*;
+    use crate::{ChannelView, ProviderKind};
 
     fn shop() -> AppName {
         AppName { label: "Shop".to_owned(), argument: "'Shop'".to_owned() }

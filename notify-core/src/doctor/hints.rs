@@ -1,7 +1,7 @@
 //! Remedies for providers that fail a check. New credentials help only if the provider refused the current
 //! ones. A provider that cannot be reached has not checked them.
 
-use notify_client::notify_core::ProviderKind;
+use crate::ProviderKind;
 
 /// The parts of a detail by which the server reports that a provider did not respond.
 const NO_RESPONSE: [&str; 9] = [

@@ -1,12 +1,13 @@
 //! Checks whether the host and the port of a url look reachable from the internet.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use url::{Host, Url};
 
 /// Whether the host of a url may be public. The result depends only on the name or address in the url:
 /// names are not resolved.
-pub(crate) fn is_public(url: &str) -> bool {
+#[must_use]
+pub fn is_public(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     match url.host() {
         Some(Host::Ipv4(address)) => is_public_v4(address),
@@ -36,7 +37,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 /// Whether a url has a port other than 80 and 443.
-pub(crate) fn has_unusual_port(url: &str) -> bool {
+#[must_use]
+pub fn has_unusual_port(url: &str) -> bool {
     let port = Url::parse(url).ok().and_then(|url| url.port());
     port.is_some_and(|port| !matches!(port, 80 | 443))
 }

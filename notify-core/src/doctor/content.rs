@@ -1,9 +1,7 @@
 //! Checks of webhooks and feeds.
 
-use notify_client::notify_core::{Feed, Webhook};
-
-use super::report::Finding;
-use crate::output::{pluralize, time};
+use super::Finding;
+use crate::{Feed, Timestamp, Webhook, pluralize};
 
 /// Most feeds of an application that have separate findings. Further feeds are counted in one finding.
 const FEEDS_SHOWN_MAX: usize = 5;
@@ -16,7 +14,7 @@ pub(super) fn webhooks(app: &str, broken: &[Webhook]) -> Vec<Finding> {
 fn webhook_finding(app: &str, webhook: &Webhook) -> Finding {
     let Webhook { id, url, .. } = webhook;
     if webhook.enabled {
-        let since = webhook.failing_since.map(time).unwrap_or_default();
+        let since = webhook.failing_since.map(Timestamp::to_rfc3339).unwrap_or_default();
         let detail = format!(
             "{url} has accepted nothing since {since}: {} pending",
             pluralize(webhook.pending, "message")
@@ -63,10 +61,9 @@ pub(super) fn feeds(app: &str, failing: &[Feed]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use notify_client::notify_core::{FeedStatus, Timestamp};
-
-    use super::super::report::Status;
+    use super::super::Status;
     use super::*;
+    use crate::FeedStatus;
 
     const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
     const AT: Timestamp = Timestamp(1_767_323_045_678);

@@ -1,0 +1,258 @@
+//! Checks of the server: health, storage, public url, certificate and clock.
+
+use super::{Finding, Unavailable};
+use crate::{Diagnostics, StorageDiagnostics, Timestamp, address, pluralize, time::DAY_MS};
+
+/// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
+const FREE_BYTES_MIN: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+/// Minimum remaining validity of a certificate, in milliseconds: 14 days. ACME renews certificates at
+/// least 30 days before they expire.
+const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * DAY_MS;
+
+/// What is known about the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// Answer of `GET /admin/v1/diagnostics`.
+    pub diagnostics: Result<Diagnostics, Unavailable>,
+}
+
+/// Checks whether the server works and can store data, its public url, its certificate and its clock.
+#[must_use]
+pub fn check_server(facts: &ServerFacts) -> Vec<Finding> {
+    match &facts.diagnostics {
+        Ok(diagnostics) => check_diagnostics(diagnostics),
+        Err(unavailable) => vec![Finding::unavailable("diagnostics", "", unavailable)],
+    }
+}
+
+/// The findings about the server's configuration and health.
+fn check_diagnostics(diagnostics: &Diagnostics) -> Vec<Finding> {
+    let Diagnostics { obstacles, storage, .. } = diagnostics;
+    let mut findings: Vec<Finding> = obstacles
+        .iter()
+        .map(|obstacle| {
+            Finding::failed("work", "", obstacle).with_hint(hint_for_obstacle(obstacle))
+        })
+        .collect();
+    if obstacles.is_empty() {
+        let detail = format!("version {} reads, writes and delivers", diagnostics.version);
+        findings.push(Finding::passed("work", "", detail));
+    }
+    findings.push(check_durability(storage));
+    findings.extend(check_disk_space(storage));
+    findings.push(check_public_url(&diagnostics.public_url));
+    findings.extend(check_certificate(diagnostics.certificate_not_after, diagnostics.at));
+    findings.extend(check_clock_jump(diagnostics.clock_leap_ms));
+    findings
+}
+
+/// Checks that phones can reach the public url, because users open poll pages on their phones.
+fn check_public_url(public_url: &str) -> Finding {
+    if address::is_public(public_url) {
+        return Finding::passed("public url", "", public_url);
+    }
+    let detail = format!("poll links begin with {public_url}, which phones cannot reach");
+    let hint = "set the server's --public-url (NOTIFY_PUBLIC_URL) to the address that phones use";
+    Finding::warning("public url", "", detail).with_hint(hint)
+}
+
+/// Checks the validity of the TLS certificate, if the server has one.
+fn check_certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> {
+    let not_after = not_after?;
+    let end = not_after.to_rfc3339();
+    let left_ms = not_after.ms_since(now);
+    let renew =
+        "renew it and replace the files of --tls-cert and --tls-key; the server reloads them";
+    Some(if left_ms < 0 {
+        let detail = format!("the certificate expired at {end}: clients refuse to connect");
+        Finding::failed("certificate", "", detail).with_hint(renew)
+    } else if left_ms < CERTIFICATE_LEFT_MS_MIN {
+        Finding::warning("certificate", "", format!("the certificate expires at {end}"))
+            .with_hint(renew)
+    } else {
+        Finding::passed("certificate", "", format!("the certificate is valid until {end}"))
+    })
+}
+
+/// A finding if the server's clock jumped ahead.
+fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
+    if ahead_ms == 0 {
+        return None;
+    }
+    let days = ahead_ms / DAY_MS.unsigned_abs();
+    let detail = format!(
+        "the server's clock jumped ahead by {}: the server deletes nothing by age until an operator \
+         confirms the clock",
+        pluralize(days, "day")
+    );
+    let hint = "if the clock is right, run `notify-server confirm-clock` on the server's machine; if \
+                not, set it and restart the server";
+    Some(Finding::failed("clock leap", "", detail).with_hint(hint))
+}
+
+/// The remedy for an obstacle that the server reports: a line of [`Diagnostics::obstacles`], or of the
+/// answer of `/readyz`.
+#[must_use]
+pub fn hint_for_obstacle(obstacle: &str) -> &'static str {
+    if obstacle.contains("storage") {
+        "check that the database is up and its disk has room; the server recovers on its own"
+    } else {
+        "restart the server, and keep its log: it shows the cause"
+    }
+}
+
+/// Checks that a commit is on the disk before the server reports it as done.
+fn check_durability(storage: &StorageDiagnostics) -> Finding {
+    let StorageDiagnostics { backend, journal_mode, synchronous, .. } = storage;
+    let is_durable = journal_mode == "wal" && matches!(synchronous.as_str(), "full" | "extra");
+    let (detail, hint) = if backend == "sqlite" {
+        let detail = format!("sqlite, journal_mode {journal_mode}, synchronous {synchronous}");
+        let hint = "move the data folder to a local disk: its file system has no shared memory or \
+                    locks (a network share?)";
+        (detail, hint)
+    } else {
+        let synced = if is_durable { "are" } else { "may not be" };
+        let detail = format!("{backend}, commits {synced} on its disk");
+        let hint = "set fsync, full_page_writes and synchronous_commit to on in PostgreSQL; otherwise \
+                    accepted notifications can be lost when its machine fails";
+        (detail, hint)
+    };
+    if is_durable {
+        Finding::passed("storage", "", detail)
+    } else {
+        Finding::failed("storage", "", detail).with_hint(hint)
+    }
+}
+
+/// Checks the free space on the disk of the database, if it is known.
+fn check_disk_space(storage: &StorageDiagnostics) -> Option<Finding> {
+    let free = storage.free_bytes?;
+    let used = storage.database_bytes + storage.log_bytes;
+    let detail = format!("{} MiB are free; the database takes {} MiB", free / MIB, used / MIB);
+    Some(if free >= FREE_BYTES_MIN {
+        Finding::passed("disk", "", detail)
+    } else {
+        let hint = "free disk space, or lower --keep-outcomes-days and --keep-notifications-days";
+        Finding::failed("disk", "", detail).with_hint(hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status;
+    use super::*;
+
+    #[test]
+    fn a_private_public_url_is_a_warning() {
+        for (url, status) in [
+            ("https://push.shop.io", Status::Ok),
+            ("https://push.shop.io:8443/notify", Status::Ok),
+            ("http://203.0.113.7:8080", Status::Ok),
+            ("http://[2001:db8::1]:8080", Status::Ok),
+            ("http://127.0.0.1:8080", Status::Warning),
+            ("http://[::1]:8080", Status::Warning),
+            ("http://0.0.0.0:8080", Status::Warning),
+            ("https://10.1.2.3", Status::Warning),
+            ("https://192.168.1.2", Status::Warning),
+            ("http://localhost:8080", Status::Warning),
+            ("http://notify:8080", Status::Warning),
+            ("http://notify.local", Status::Warning),
+            ("http://notify.svc.internal", Status::Warning),
+        ] {
+            assert_eq!(check_public_url(url).status(), status, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_near_its_end_is_a_warning() {
+        let now = Timestamp(1_795_219_200_000);
+        assert!(check_certificate(None, now).is_none());
+        for (left_ms, status) in [
+            (CERTIFICATE_LEFT_MS_MIN, Status::Ok),
+            (CERTIFICATE_LEFT_MS_MIN - 1, Status::Warning),
+            (-1, Status::Failed),
+        ] {
+            let finding = check_certificate(Some(now.plus_ms(left_ms)), now).unwrap();
+            assert_eq!(finding.status(), status, "{left_ms}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumped_ahead_is_a_failure() {
+        assert!(check_clock_jump(0).is_none());
+        let finding = check_clock_jump(20 * 365 * DAY_MS.unsigned_abs()).unwrap();
+        assert!(!finding.is_ok());
+        assert!(finding.detail().contains("by 7300 days"), "{}", finding.detail());
+    }
+
+    #[test]
+    fn storage_must_be_durable_and_have_free_space() {
+        let storage = |backend: &str, journal: &str, synchronous: &str, free_bytes: Option<u64>| {
+            let (journal_mode, synchronous) = (journal.to_owned(), synchronous.to_owned());
+            StorageDiagnostics {
+                backend: backend.to_owned(),
+                journal_mode,
+                synchronous,
+                database_bytes: 5 * MIB,
+                log_bytes: MIB,
+                free_bytes,
+            }
+        };
+        for (backend, journal, synchronous, ok, detail) in [
+            ("sqlite", "wal", "full", true, "sqlite, journal_mode wal, synchronous full"),
+            ("sqlite", "wal", "extra", true, "sqlite, journal_mode wal, synchronous extra"),
+            ("sqlite", "wal", "normal", false, "sqlite, journal_mode wal, synchronous normal"),
+            ("sqlite", "delete", "full", false, "sqlite, journal_mode delete, synchronous full"),
+            ("postgres", "wal", "full", true, "postgres, commits are on its disk"),
+            ("postgres", "wal", "off", false, "postgres, commits may not be on its disk"),
+            (
+                "postgres",
+                "wal without fsync",
+                "full",
+                false,
+                "postgres, commits may not be on its disk",
+            ),
+        ] {
+            let found = check_durability(&storage(backend, journal, synchronous, None));
+            assert_eq!((found.is_ok(), found.detail()), (ok, detail));
+        }
+        let space = |free_bytes| check_disk_space(&storage("sqlite", "wal", "full", free_bytes));
+        assert!(space(None).is_none(), "the system does not report it");
+        assert!(space(Some(FREE_BYTES_MIN)).unwrap().is_ok());
+        let full = space(Some(3 * MIB)).unwrap();
+        assert!(!full.is_ok());
+        assert_eq!(full.detail(), "3 MiB are free; the database takes 6 MiB");
+    }
+
+    #[test]
+    fn an_obstacle_is_a_failure_and_replaces_the_confirmation() {
+        let checks = |diagnostics| {
+            let findings = check_server(&ServerFacts { diagnostics });
+            let found = findings.iter().map(|finding| (finding.check(), finding.is_ok()));
+            found.collect::<Vec<_>>()
+        };
+        let mut diagnostics = Diagnostics {
+            version: "1.0.0".to_owned(),
+            at: Timestamp(1_795_219_200_000),
+            public_url: "https://push.shop.io".to_owned(),
+            obstacles: vec![],
+            storage: StorageDiagnostics {
+                backend: "sqlite".to_owned(),
+                journal_mode: "wal".to_owned(),
+                synchronous: "full".to_owned(),
+                database_bytes: 0,
+                log_bytes: 0,
+                free_bytes: None,
+            },
+            certificate_not_after: None,
+            clock_leap_ms: 0,
+        };
+        let (storage, url) = (("storage", true), ("public url", true));
+        assert_eq!(checks(Ok(diagnostics.clone())), [("work", true), storage, url]);
+        diagnostics.obstacles = vec!["storage: it is full".to_owned(), "delivery".to_owned()];
+        let expected = [("work", false), ("work", false), storage, url];
+        assert_eq!(checks(Ok(diagnostics)), expected);
+        assert_eq!(checks(Err(Unavailable::new("http_500"))), [("diagnostics", false)]);
+    }
+}
