@@ -2,7 +2,7 @@
 
 use notify_core::{
     DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
-    NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
+    ListNotifications, NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
 };
 
 type Parameters = Vec<(&'static str, String)>;
@@ -27,7 +27,8 @@ macro_rules! to_query {
 to_query! {
     PageQuery { limit, cursor }
     ListDeliveries { limit, cursor, outcome }
-    ListDevices { limit, cursor, platform, tag }
+    ListDevices { limit, cursor, platform, tag, state, push_token }
+    ListNotifications { limit, cursor, status }
     ListCampaigns { offset, limit, name, status }
     DeviceStatisticsQuery { date_from, date_to }
     NotificationStatisticsQuery { date_from, date_to }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::migrate::{latest, make_version, sql_of};
 
 /// The rows to insert into the tables that each version added, from version 1 on.
-const ROWS: [&str; 13] = [
+const ROWS: [&str; 15] = [
     include_str!("earlier/V0001.sql"),
     include_str!("earlier/V0002.sql"),
     include_str!("earlier/V0003.sql"),
@@ -22,6 +22,9 @@ const ROWS: [&str; 13] = [
     "",
     include_str!("earlier/V0012.sql"),
     // Version 13 adds a column with a default.
+    "",
+    "",
+    // Version 15 adds columns with defaults.
     "",
 ];
 

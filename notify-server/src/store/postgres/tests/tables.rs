@@ -34,6 +34,18 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     let newest = format!("no < {} order by no desc limit 51", i64::MAX);
     for (table, of, index) in [
         ("notifications", format!("app_no = 1 and {newest}"), "notifications_by_app"),
+        (
+            "notifications",
+            "app_no = 2 and no < 17592186048416 order by no desc limit 1 offset 999".to_owned(),
+            "notifications_by_app",
+        ),
+        (
+            "notifications",
+            "app_no = 2 and no < 17592186048416 and no >= 17592186044416 and status = 'canceled'
+             order by no desc limit 51"
+                .to_owned(),
+            "notifications_by_app",
+        ),
         ("notifications", "app_no = 2 order by no limit 1".to_owned(), "notifications_by_app"),
         (
             "notifications",
