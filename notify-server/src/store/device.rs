@@ -313,7 +313,19 @@ fn list(
     let begin = DeviceKey::before_first(app, first_platform).0;
     let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
     let last = DeviceKey::new(app, last_platform, SEQUENCE_MAX).0;
-    let mut listing = Listing { connection, seen, app, filter, page: PageBuilder::new(page) };
+    let mut listing = Listing {
+        connection,
+        seen,
+        state: filter.state,
+        tag_no: None,
+        page: PageBuilder::new(page),
+    };
+    if let Some(name) = &filter.tag {
+        listing.tag_no = tags::tag_no(connection, app, name)?;
+        if listing.tag_no.is_none() {
+            return Ok(listing.page.page(cursors));
+        }
+    }
     if let Some(address) = &filter.address {
         for DeviceKey(key) in keys_by_address(connection, app, address)? {
             if key > after && key <= last {
@@ -335,8 +347,10 @@ fn list(
 struct Listing<'r> {
     connection: &'r Connection,
     seen: &'r LastSeenBuffer,
-    app: AppNo,
-    filter: &'r DeviceFilter,
+    state: Option<DeviceState>,
+    /// The tag that the devices must have set to true. Its number is a constant of the statements,
+    /// so that PostgreSQL reads the devices of the tag in the order of the index, without a sort.
+    tag_no: Option<i64>,
     page: PageBuilder<Device>,
 }
 
@@ -372,13 +386,13 @@ impl Listing<'_> {
     /// Reads the first devices of the key range `(after, last]` that match the filter, at most
     /// `wanted`.
     fn rows(&self, [after, last, wanted]: [i64; 3]) -> Result<Rows, StoreError> {
-        let of_state = match self.filter.state {
+        let of_state = match self.state {
             None => "",
             Some(DeviceState::Enabled) => "and d.push_disabled = 0 and d.dead_at is null",
             Some(DeviceState::Disabled) => "and (d.push_disabled = 1 or d.dead_at is not null)",
             Some(DeviceState::Unregistered) => "and d.push_disabled = 0 and d.dead_at is not null",
         };
-        match &self.filter.tag {
+        match self.tag_no {
             None => {
                 let sql = format!(
                     "select {DEVICE_COLUMNS} from {DEVICES}
@@ -386,15 +400,14 @@ impl Listing<'_> {
                 );
                 read_rows(self.connection, &sql, [after, last, wanted])
             }
-            Some(tag) => {
+            Some(tag_no) => {
                 let sql = format!(
-                    "select {DEVICE_COLUMNS}
-                     from tags t cross join device_tags dt cross join {DEVICES}
-                     where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no and dt.value = 1
+                    "select {DEVICE_COLUMNS} from device_tags dt cross join {DEVICES}
+                     where dt.tag_no = ?4 and dt.value = 1
                      and dt.device_key > ?1 and dt.device_key <= ?2
                      and d.key = dt.device_key {of_state} order by dt.device_key limit ?3"
                 );
-                read_rows(self.connection, &sql, params![after, last, wanted, self.app.0, tag])
+                read_rows(self.connection, &sql, [after, last, wanted, tag_no])
             }
         }
     }
@@ -403,11 +416,11 @@ impl Listing<'_> {
     /// the whole range. Only a search for a state has a limit: it may read many devices for each
     /// one that it finds.
     fn scan_limit(&self, after: i64, last: i64) -> Result<Option<i64>, StoreError> {
-        if self.filter.state.is_none() {
+        if self.state.is_none() {
             return Ok(None);
         }
         let scanned_before = DEVICES_SCANNED_MAX - 1;
-        let limit = match &self.filter.tag {
+        let limit = match self.tag_no {
             None => self
                 .connection
                 .prepare_cached(
@@ -415,15 +428,14 @@ impl Listing<'_> {
                      order by key limit 1 offset ?3",
                 )?
                 .query_row([after, last, scanned_before], |row| row.get(0)),
-            Some(tag) => self
+            Some(tag_no) => self
                 .connection
                 .prepare_cached(
-                    "select dt.device_key from tags t cross join device_tags dt
-                     where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no
-                     and dt.device_key > ?1 and dt.device_key <= ?2
-                     order by dt.device_key limit 1 offset ?3",
+                    "select device_key from device_tags
+                     where tag_no = ?4 and device_key > ?1 and device_key <= ?2
+                     order by device_key limit 1 offset ?3",
                 )?
-                .query_row(params![after, last, scanned_before, self.app.0, tag], |row| row.get(0)),
+                .query_row([after, last, scanned_before, tag_no], |row| row.get(0)),
         };
         Ok(limit.optional()?)
     }

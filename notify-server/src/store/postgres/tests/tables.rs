@@ -60,6 +60,66 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     }
 }
 
+/// A page of devices follows the order of an index, and ends with it.
+#[tokio::test]
+async fn a_page_of_devices_is_read_without_a_sort() {
+    let own = PostgresBackend::new();
+    let store = own.open();
+    for name in ["a", "b"] {
+        fixtures::named_app(&store, name).await;
+    }
+    store.close().await;
+    own.0.execute(
+        "insert into devices (key, app_no, device_id, push_disabled, utc_offset_minutes, details,
+           created_at, registered_at)
+         select a.no << 43 | n, a.no, n::text, 0, 0, '{}', n, n
+         from apps a cross join generate_series(1, 4000) n;
+         insert into tags (no, app_no, name) select no << 43 | 1, no, 'vip' from apps;
+         insert into device_tags (tag_no, device_key, value)
+         select app_no::bigint << 43 | 1, key, 1 from devices;
+         analyze",
+    );
+    let range = format!("> {} and {{}} <= {}", 2_i64 << 43 | 1_000, 3_i64 << 43);
+    let keys = format!("key {}", range.replace("{}", "key"));
+    let tagged = format!("device_key {}", range.replace("{}", "device_key"));
+    let tag = format!("tag_no = {}", 2_i64 << 43 | 1);
+    let is_disabled = "(d.push_disabled = 1 or d.dead_at is not null)";
+    for (statement, index) in [
+        (
+            format!("select key from devices where {keys} order by key limit 1 offset 2000"),
+            "devices_pkey",
+        ),
+        (
+            format!(
+                "select device_key from device_tags where {tag} and {tagged}
+                 order by device_key limit 1 offset 2000"
+            ),
+            "device_tags_pkey",
+        ),
+        (
+            format!(
+                "select d.key from devices d left join device_seen s on s.key = d.key
+                 where d.{} and {is_disabled} order by d.key limit 51",
+                keys.replace("and key", "and d.key")
+            ),
+            "devices_pkey",
+        ),
+        (
+            format!(
+                "select d.key from device_tags dt cross join devices d
+                 left join device_seen s on s.key = d.key
+                 where dt.{tag} and dt.value = 1 and dt.{} and d.key = dt.device_key
+                 and {is_disabled} order by dt.device_key limit 51",
+                tagged.replace("and device_key", "and dt.device_key")
+            ),
+            "device_tags_pkey",
+        ),
+    ] {
+        let plan = own.0.texts(&format!("explain {statement}")).join("\n");
+        assert!(plan.contains(index) && !plan.contains("Sort"), "{statement}:\n{plan}");
+    }
+}
+
 /// They would give later rows smaller numbers.
 #[tokio::test]
 async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
