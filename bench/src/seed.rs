@@ -49,14 +49,15 @@ pub(crate) fn device_id(number: u64) -> String {
     format!("{:016x}{:016x}", splitmix64(number), splitmix64(number ^ u64::MAX))
 }
 
-/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. No token ends in a script
-/// of the sandbox (`…dead4100`, `…-429`).
+/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. No token has an ending that
+/// makes the sandbox return an error, such as `…dead4100` for APNs and `…-429` for FCM.
 pub(crate) fn push_token(number: u64) -> String {
     let [a, b, c, d] = [0_u64, 1, 2, 3].map(|part| splitmix64(number.wrapping_mul(8) + part));
     if is_android(number) {
         let random = format!("{a:016x}{b:016x}{c:016x}{d:016x}");
         format!("{}:APA91b{random}{}", &random[..22], &random[..49])
     } else {
+        // The last eight digits begin with 0 and therefore not with `dead`.
         format!("{a:016x}{b:016x}{c:016x}{:08x}{:08x}", d >> 32, d & 0x0fff_ffff)
     }
 }
@@ -91,7 +92,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// A database with this number of devices. An existing database is reused.
+    /// Returns the database with this number of devices. Creates it if it does not exist.
     pub(crate) async fn with(paths: &Paths, devices: u64) -> anyhow::Result<Self> {
         let folder = paths.seeds.join(devices.to_string());
         let keys_file = folder.join("keys.json");
@@ -119,22 +120,23 @@ impl Seed {
     }
 }
 
+/// Registers the devices, at equal intervals over the last [`DAYS`] days.
 async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
     let store = sqlite::open(file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
-    let first = now().plus_ms(-DAYS * DAY_MS);
-    let step = DAYS * DAY_MS / i64::try_from(devices)?;
-    let next = Arc::new(AtomicU64::new(0));
+    let first_at = now().plus_ms(-DAYS * DAY_MS);
+    let interval_ms = DAYS * DAY_MS / i64::try_from(devices)?;
+    let next_number = Arc::new(AtomicU64::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..SEEDING_AT_ONCE {
-        let (store, next) = (Arc::clone(&store), Arc::clone(&next));
+        let (store, next_number) = (Arc::clone(&store), Arc::clone(&next_number));
         tasks.spawn(async move {
             loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
+                let number = next_number.fetch_add(1, Ordering::Relaxed);
                 if number >= devices {
                     return anyhow::Ok(());
                 }
-                let at = first.plus_ms(step * i64::try_from(number)?);
+                let at = first_at.plus_ms(interval_ms * i64::try_from(number)?);
                 let valid = registration(number, 0).validate(at).map_err(|violations| {
                     anyhow::anyhow!("a generated registration is invalid: {violations:?}")
                 })?;
@@ -142,8 +144,8 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
             }
         });
     }
-    while let Some(done) = tasks.join_next().await {
-        done??;
+    while let Some(result) = tasks.join_next().await {
+        result??;
     }
     store.close().await;
     checkpoint_log(file)
@@ -156,8 +158,8 @@ pub(crate) async fn first_app(store: &Store) -> anyhow::Result<AppNo> {
     Ok(store.app(app.id).await?.0)
 }
 
-/// Sets the registration time of every device to now. The server writes nothing for an unchanged
-/// registration only if the last registration is recent. The creation times stay.
+/// Sets the registration time of every device to now, because the server skips the write of an unchanged
+/// registration only if the last registration is recent. The creation times do not change.
 pub(crate) fn set_registered_now(folder: &Path) -> anyhow::Result<()> {
     let file = folder.join("notify.db");
     let connection = Connection::open(&file)?;

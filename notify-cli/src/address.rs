@@ -1,4 +1,4 @@
-//! Whether the host and the port of a url are reachable from the internet.
+//! Checks whether the host and the port of a url look reachable from the internet.
 
 use std::net::Ipv4Addr;
 
@@ -7,18 +7,18 @@ use url::{Host, Url};
 /// Whether the host of a url may be public. The result depends only on the name or address in the url:
 /// names are not resolved.
 pub(crate) fn is_public(url: &str) -> bool {
-    let url = Url::parse(url);
-    match url.as_ref().ok().and_then(Url::host) {
+    let Ok(url) = Url::parse(url) else { return false };
+    match url.host() {
         Some(Host::Ipv4(address)) => is_public_v4(address),
-        Some(Host::Ipv6(address)) => address.to_ipv4_mapped().map_or_else(
-            || {
+        Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+            Some(mapped) => is_public_v4(mapped),
+            None => {
                 !(address.is_loopback()
                     || address.is_unspecified()
                     || address.is_unique_local()
                     || address.is_unicast_link_local())
-            },
-            is_public_v4,
-        ),
+            }
+        },
         Some(Host::Domain(host)) => {
             let host = host.trim_end_matches('.');
             let private_suffixes = [".localhost", ".local", ".internal", ".home.arpa"];

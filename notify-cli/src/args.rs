@@ -1,5 +1,6 @@
 //! The command line: options that every command has, and the commands.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::{commands, connection::ConnectionArgs, import::Import, output::Format};
@@ -110,33 +111,43 @@ pub(crate) enum Command {
 
 /// Adds a suggestion for common mistakes: several platforms in one option, and a text without `--text`.
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    if error.kind() == ErrorKind::InvalidValue
-        && let (Some(ContextValue::String(option)), Some(ContextValue::String(value))) =
-            (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
-        && option.starts_with("--platform")
-        && value.contains(',')
-    {
-        let each = value.split(',').map(|platform| format!("--platform {}", platform.trim()));
-        let each = each.collect::<Vec<_>>().join(" ");
-        let tip = format!("`send` and `report` take each platform separately: {each}");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-        return error;
-    }
-    let takes_text = ["notify send ", "notify report "].iter().any(|name| usage.contains(name));
-    let argument = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(text)) if !text.starts_with('-') => text.clone(),
-        _ => return error,
-    };
-    if takes_text && error.kind() == ErrorKind::UnknownArgument {
-        let quoted = argument.replace('\'', "'\\''");
-        let tip = format!(
-            "give the text with --text '{quoted}'; --android-title sets the title on Android"
-        );
+    if let Some(tip) = platforms_tip(&error).or_else(|| text_tip(&error)) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// The suggestion for several platforms in one option: `--platform android,ios`.
+fn platforms_tip(error: &clap::Error) -> Option<String> {
+    let option = context_text(error, ContextKind::InvalidArg)?;
+    let value = context_text(error, ContextKind::InvalidValue)?;
+    let is_list = option.starts_with("--platform") && value.contains(',');
+    if error.kind() != ErrorKind::InvalidValue || !is_list {
+        return None;
+    }
+    let options = value.split(',').map(|platform| format!("--platform {}", platform.trim()));
+    let options = options.collect::<Vec<_>>().join(" ");
+    Some(format!("`send` and `report` take each platform separately: {options}"))
+}
+
+/// The suggestion for a text without `--text`: `notify send 'Hello'`.
+fn text_tip(error: &clap::Error) -> Option<String> {
+    let argument = context_text(error, ContextKind::InvalidArg)?;
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let takes_text = ["notify send ", "notify report "].iter().any(|name| usage.contains(name));
+    if error.kind() != ErrorKind::UnknownArgument || argument.starts_with('-') || !takes_text {
+        return None;
+    }
+    let quoted = argument.replace('\'', "'\\''");
+    Some(format!("give the text with --text '{quoted}'; --android-title sets the title on Android"))
+}
+
+/// The text that clap stores with an error under this kind.
+fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
 }
 
 /// `notify devices`.

@@ -107,30 +107,33 @@ impl Target {
         variable: &dyn Fn(&str) -> Option<String>,
         profiles: &Profiles,
     ) -> Result<Self, Failure> {
-        let url = args.server.clone().or_else(|| match &args.profile {
-            Some(_) => None,
-            None => variable("NOTIFY_URL"),
-        });
+        let given_url = match (&args.server, &args.profile) {
+            (Some(server), _) => Some(server.clone()),
+            // A profile on the command line takes precedence over the variable.
+            (None, Some(_)) => None,
+            (None, None) => variable("NOTIFY_URL"),
+        };
         let requested = args.profile.clone().or_else(|| variable("NOTIFY_PROFILE"));
         let name = requested.or_else(|| profiles.current().map(str::to_owned));
         let profile = name.as_deref().map(|name| profiles.get(name)).transpose()?;
-        let url = url
+        let url = given_url
             .or_else(|| profile.map(|profile| profile.url.clone()))
             .unwrap_or_else(|| URL_DEFAULT.to_owned());
+        // The keys of a profile are used only for the server of the profile.
         let matching = profile.filter(|profile| is_same_server(&profile.url, &url));
         let mut overriding = Vec::new();
         if args.server.is_none() && profile.is_some() && matching.is_none() {
             overriding.push("NOTIFY_URL");
         }
-        let mut key = |name: &'static str, of: fn(&Profile) -> &Option<SecretString>| {
-            let stored = matching.and_then(|profile| of(profile).clone());
+        let mut key = |name: &'static str, key_of: fn(&Profile) -> &Option<SecretString>| {
+            let stored = matching.and_then(|profile| key_of(profile).clone());
             let from_environment = variable(name).map(SecretString::from);
             // A profile on the command line takes precedence over the variables.
             if args.profile.is_some() {
                 return stored.or(from_environment);
             }
-            if let (Some(other), Some(stored)) = (&from_environment, &stored)
-                && other.expose_secret() != stored.expose_secret()
+            if let (Some(variable_key), Some(stored_key)) = (&from_environment, &stored)
+                && variable_key.expose_secret() != stored_key.expose_secret()
             {
                 overriding.push(name);
             }

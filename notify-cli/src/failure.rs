@@ -128,8 +128,8 @@ impl Failure {
         }
     }
 
-    /// Converts the error of a call for one id. A 404 becomes `NotFound` with the id. The response itself
-    /// does not contain it.
+    /// Converts the error of a call for one id. A 404 becomes `NotFound` with the id, because the response
+    /// itself does not contain the id.
     pub(crate) fn unknown_id<E: Into<Self>, I: Display>(
         what: &str,
         id: &I,
@@ -140,7 +140,7 @@ impl Failure {
     /// Converts an error. A 404 from a Notify server becomes `NotFound` with this message.
     pub(crate) fn not_found<E: Into<Self>>(message: String) -> impl FnOnce(E) -> Self {
         move |error| match error.into() {
-            Self::Call(error @ Error::NotFound { .. }) if !is_not_from_notify(&error) => {
+            Self::Call(error @ Error::NotFound { .. }) if !is_from_other_server(&error) => {
                 Self::NotFound(message)
             }
             other => other,
@@ -184,7 +184,7 @@ fn correction_hint(report: Option<&Path>, command: &str) -> String {
 /// one that the server rejected.
 fn call_status(error: &Error) -> u8 {
     match error {
-        error if is_not_from_notify(error) => FAILED,
+        error if is_from_other_server(error) => FAILED,
         Error::Config { .. } | Error::MissingKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
@@ -199,7 +199,7 @@ fn call_status(error: &Error) -> u8 {
 /// The messages of a failed call: the rules that the request breaks, or the error with a hint.
 fn call_lines(error: &Error, server: &str) -> Vec<String> {
     if let Some(mut rules) = broken_rules(error) {
-        if let (Some(last), true) = (rules.last_mut(), is_not_from_notify(error)) {
+        if let (Some(last), true) = (rules.last_mut(), is_from_other_server(error)) {
             last.push_str(&not_notify_hint(server));
         }
         return rules;
@@ -217,7 +217,7 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         Error::WrongKey(KeyKind::Api) => {
             vec![format!("{error}: set NOTIFY_API_KEY or the API key of the profile")]
         }
-        error if is_not_from_notify(error) => vec![format!("{error}{}", not_notify_hint(server))],
+        error if is_from_other_server(error) => vec![format!("{error}{}", not_notify_hint(server))],
         Error::NotFound { call, .. } => {
             let hint = match path_of(server) {
                 Some(path) => format!("is `{path}` part of its address?"),
@@ -229,7 +229,7 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             "{error}; does the key belong to {server} and its data folder, and is its application \
              active?"
         )],
-        Error::Connect { .. } if is_plain_http(error) => {
+        Error::Connect { .. } if is_plain_http_response(error) => {
             vec![format!(
                 "cannot connect to {server}: the server does not use TLS; does it serve http://?"
             )]
@@ -238,7 +238,7 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
         )],
         Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
-        Error::Transport { .. } if is_tls(error) => {
+        Error::Transport { .. } if is_tls_response(error) => {
             vec![format!("{error}; does it serve https://?")]
         }
         Error::Decode { .. } => vec![format!("{error}{}", not_notify_hint(server))],
@@ -246,9 +246,9 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
     }
 }
 
-/// Whether the error is a response from another server. All responses of a Notify server have a request
-/// id.
-fn is_not_from_notify(error: &Error) -> bool {
+/// Whether the error is a response of a server that is not a Notify server. All responses of a Notify server
+/// have a request id.
+fn is_from_other_server(error: &Error) -> bool {
     error.status().is_some() && error.request_id().is_none()
 }
 
@@ -264,14 +264,14 @@ fn not_notify_hint(server: &str) -> String {
 }
 
 /// Whether the response to a TLS handshake is not TLS. The server then probably serves plain http.
-fn is_plain_http(error: &Error) -> bool {
+fn is_plain_http_response(error: &Error) -> bool {
     // The messages of rustls and of OpenSSL.
     let cause = root_cause(error);
     cause.contains("InvalidContentType") || cause.contains("wrong version number")
 }
 
-/// Whether the response to a plain http request is not HTTP. It is then probably a TLS alert.
-fn is_tls(error: &Error) -> bool {
+/// Whether the response to a plain http request is not HTTP. The response is then probably a TLS alert.
+fn is_tls_response(error: &Error) -> bool {
     root_cause(error).contains("invalid HTTP version")
 }
 

@@ -78,8 +78,8 @@ impl Client {
     }
 }
 
-/// Converts the error of reading a blocking body: an `io::Error`, which usually wraps an error of
-/// reqwest.
+/// Converts the error of reading a response body. The blocking body reports an `io::Error`, which usually
+/// wraps an error of reqwest.
 fn read_error(base: &Url, error: std::io::Error) -> Error {
     match error.downcast::<reqwest::Error>() {
         Ok(error) => Error::from_transport(base)(error),

@@ -116,7 +116,7 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Validates the settings that both transports share, and returns them.
+    /// Validates the settings that both transports (asynchronous and blocking) share, and returns them.
     pub(crate) fn config(&self) -> Result<Config, Error> {
         Ok(Config {
             base_url: parse_base_url(&self.base_url)?,

@@ -1,4 +1,5 @@
-//! One API call and how its response is decoded, without I/O: both transports execute these values.
+//! One API call and how its response is decoded, without I/O. Both transports, the asynchronous client and
+//! the blocking one, execute these values.
 
 use std::time::Duration;
 
@@ -134,8 +135,8 @@ impl<T> Call<T> {
         }
     }
 
-    /// Whether the call is a `POST`. A repeated `POST` has its effect twice, unless the server recognises
-    /// the repetition by an `Idempotency-Key`.
+    /// Whether the call is a `POST`. The server executes a repeated `POST` twice, unless it recognises the
+    /// repetition by an `Idempotency-Key`.
     pub(crate) fn is_post(&self) -> bool {
         self.method == Method::POST
     }

@@ -203,7 +203,7 @@ impl Error {
     }
 
     /// Whether the same call may succeed later. The client has already retried such a call, unless a
-    /// retry could have had the effect of the call twice.
+    /// retry could have executed the call twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -216,9 +216,9 @@ impl Error {
         }
     }
 
-    /// Whether it is certain that the server did not execute the call.
-    pub(crate) fn is_not_executed(&self) -> bool {
-        !matches!(
+    /// Whether the server may have executed the call in spite of this error.
+    pub(crate) fn may_be_executed(&self) -> bool {
+        matches!(
             self,
             Self::Timeout { .. }
                 | Self::Transport { .. }
@@ -237,8 +237,8 @@ impl Error {
         Self::Transport { origin: origin(base), source: source.into() }
     }
 
-    /// Converts the error of either transport. It keeps only the origin of the url, whose path may
-    /// contain device ids.
+    /// Returns the function that converts an error of reqwest. Of the url, the result contains only the
+    /// origin, because the path may contain device ids.
     pub(crate) fn from_transport(base: &Url) -> impl Fn(reqwest::Error) -> Self {
         let origin = origin(base);
         move |error| {
@@ -261,13 +261,15 @@ fn origin(base: &Url) -> String {
     base.origin().ascii_serialization()
 }
 
-/// The innermost cause as the end of a message. The outer causes only name layers.
+/// The end of a message: `: ` and the innermost cause. The outer causes only name layers of the HTTP
+/// client.
 fn cause_suffix(source: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let source: &dyn std::error::Error = source;
     let causes = std::iter::successors(Some(source), |cause| cause.source());
     causes.last().map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
+/// The messages of the server, or the status if there are none.
 fn errors_or_status(errors: &[String], status: u16) -> String {
     if errors.is_empty() { format!("status {status}") } else { errors.join("; ") }
 }
@@ -276,7 +278,8 @@ fn errors_suffix(errors: &[String]) -> String {
     if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) }
 }
 
-/// The id of the request as the end of a message; empty if one of the server's messages contains it.
+/// The end of a message: the id of the request in parentheses. It is empty if there is no id, or if one of
+/// the server's messages contains it.
 fn request_suffix(id: Option<&String>, errors: &[String]) -> String {
     match id {
         Some(id) if !errors.iter().any(|error| error.contains(id)) => format!(" (request {id})"),

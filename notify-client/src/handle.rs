@@ -36,9 +36,9 @@ macro_rules! handle {
         }
 
         impl<'a> $name<'a> {
-            /// Sets the `Idempotency-Key` of the next call (1 to 255 visible ASCII characters), instead
+            /// Sets the `Idempotency-Key` (1 to 255 visible ASCII characters) of a `POST` under `/v1`, instead
             /// of a generated one. The call is then executed only once, even if the program restarts and
-            /// repeats it. Only a `POST` under `/v1` carries the key.
+            /// repeats it. The key stays in this handle: use the handle for one call.
             #[must_use]
             pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
                 self.idempotency_key = Some(key.into());

@@ -22,8 +22,8 @@
 //!    the call ends with [`Error::Invalid`], which has the messages that the server would return.
 //! 2. The client sends the request. It retries with growing delays when the network fails or the server
 //!    asks for it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
-//!    `Idempotency-Key` that all attempts share, so that a retry cannot have its effect twice. The admin
-//!    API takes no such key: its `POST` is not retried if the server may have executed it.
+//!    `Idempotency-Key` that all attempts share, so that a retry cannot execute the call twice. The admin
+//!    API takes no such key: a `POST` to it is not retried if the server may have executed the call.
 //! 3. The call returns a model of [`notify_core`], or an [`Error`] that distinguishes the caller's
 //!    mistakes, network failures and server failures.
 //!

@@ -85,8 +85,8 @@ impl Config {
     }
 }
 
-/// Returns the header of the key that a call needs. Fails if the client does not have the key, or if
-/// the prefix of the key is that of the other kind.
+/// Returns the header with the key of this kind. Fails if the client does not have the key, or if the
+/// prefix of the key is that of the other kind.
 fn checked_key(header: Option<&HeaderValue>, kind: KeyKind) -> Result<HeaderValue, Error> {
     let header = header.ok_or(Error::MissingKey(kind))?;
     let bytes = header.as_bytes();
@@ -97,14 +97,14 @@ fn checked_key(header: Option<&HeaderValue>, kind: KeyKind) -> Result<HeaderValu
     Ok(header.clone())
 }
 
-/// Parses the base url of a server: an origin, and a path if a proxy serves it below one.
+/// Parses the base url of a server: an origin, and a path if a proxy serves the server below that path.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, Error> {
     let invalid = |rule: &str| Error::config(format!("base url `{text}`: {rule}"));
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => invalid(SCHEME_RULE),
         other => invalid(&other.to_string()),
     })?;
-    // This rule comes first, because the messages of the others would repeat the password.
+    // This rule comes first, because the messages of the other rules would repeat the password.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::config("base url: must not contain a user or password"));
     }

@@ -1,5 +1,5 @@
-//! The retry policy of both transports: whether a failed attempt is repeated, and after which delay. This
-//! module neither sends requests nor sleeps.
+//! The retry policy of the asynchronous and the blocking client: whether a failed attempt is repeated, and
+//! after which delay. This module neither sends requests nor sleeps.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ pub(crate) struct Retry<T> {
     backoff: ExponentialBackoff,
     /// Whether sending the call twice has the same effect as sending it once.
     is_idempotent: bool,
+    /// See [`Call::value_if_not_found`].
     value_if_not_found: Option<fn() -> T>,
-    /// Whether the server may have executed an earlier attempt whose response was lost.
+    /// Whether the server may have executed an earlier attempt although it failed.
     maybe_executed: bool,
 }
 
@@ -50,7 +51,7 @@ impl<T> Retry<T> {
         }
         match self.delay(&error) {
             Some(delay) => {
-                self.maybe_executed |= !error.is_not_executed();
+                self.maybe_executed |= error.may_be_executed();
                 tracing::debug!(%error, delay_ms = delay.as_millis(), "retrying");
                 Decision::RetryAfter(delay)
             }
@@ -60,7 +61,8 @@ impl<T> Retry<T> {
 
     /// The delay before the next attempt; `None` if the call must not be retried.
     fn delay(&mut self, error: &Error) -> Option<Duration> {
-        if !error.is_retryable() || !(self.is_idempotent || error.is_not_executed()) {
+        let executes_twice = error.may_be_executed() && !self.is_idempotent;
+        if !error.is_retryable() || executes_twice {
             return None;
         }
         let retry_after = error.retry_after().unwrap_or_default();

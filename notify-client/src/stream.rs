@@ -56,8 +56,9 @@ pub struct EventStream {
     response: Option<reqwest::Response>,
     /// Received bytes that are not a whole block yet.
     buffer: Vec<u8>,
+    /// Parsed blocks that `next` has not processed yet.
     blocks: VecDeque<Block>,
-    /// Failed attempts to connect since bytes were last received.
+    /// The number of interruptions since bytes were last received.
     failures: u32,
     has_ended: bool,
 }
@@ -163,13 +164,14 @@ impl EventStream {
     }
 }
 
-/// The delay before the stream connects again.
+/// The delay before the stream connects again, after `failures` earlier interruptions and this error.
 fn reconnect_delay(failures: u32, error: &Error) -> Duration {
     let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
     Duration::from_secs(1 << failures.min(5)).min(DELAY_MAX).max(retry_after)
 }
 
-/// Parses a block of lines; `None` for a comment.
+/// Parses a block of lines. Returns `None` for a comment, which the server sends to keep the connection
+/// open.
 fn parse_block(block: &str) -> Option<Block> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
     match (field("event: "), field("id: ")) {

@@ -54,7 +54,7 @@ pub enum VerifyError {
     Body(String),
 }
 
-/// Verifies the messages of one webhook (Standard Webhooks 1.0.0), in constant time.
+/// Verifies the messages of one webhook (Standard Webhooks 1.0.0). It compares signatures in constant time.
 ///
 /// A message may arrive more than once with the same `webhook-id`. A receiver that must process each
 /// message only once has to store the ids.
@@ -78,7 +78,8 @@ impl Verifier {
         Ok(Self { keys: vec![parse_key(secret)?] })
     }
 
-    /// Accepts another secret too, such as the one before a rotation.
+    /// Also accepts messages that are signed with this secret, such as the previous secret after a
+    /// rotation.
     ///
     /// # Errors
     /// [`VerifyError::Secret`] if the secret is malformed.
@@ -130,12 +131,12 @@ impl Verifier {
             return Err(VerifyError::Stale);
         }
         let content = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
-        let matches = signatures
+        let is_signed = signatures
             .split_ascii_whitespace()
             .take(SIGNATURES_MAX)
             .filter_map(|signature| BASE64.decode(signature.strip_prefix("v1,")?).ok())
             .any(|tag| self.keys.iter().any(|key| hmac::verify(key, &content, &tag).is_ok()));
-        if matches { Ok(()) } else { Err(VerifyError::Signature) }
+        if is_signed { Ok(()) } else { Err(VerifyError::Signature) }
     }
 }
 

@@ -91,15 +91,14 @@ impl Tag {
         let name = object.or_default("name");
         object.require("type");
         object.require("value");
-        let mut value = None;
-        match object.optional::<String>("type").as_deref() {
-            None | Some("bool") => value = object.optional("value"),
+        let value: Option<bool> = match object.optional::<String>("type").as_deref() {
+            None | Some("bool") => object.optional("value"),
             Some(kind) => {
                 object.violation("type", if kind.is_empty() { REQUIRED } else { "must be bool" });
                 // The value cannot be checked without a known type. Taking it avoids a second violation.
-                object.take("value", |_| None::<()>);
+                object.take("value", |_| None)
             }
-        }
+        };
         Self { name, kind: TagType::Bool, value: value.unwrap_or_default() }
     }
 }

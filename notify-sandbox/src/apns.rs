@@ -308,7 +308,7 @@ fn check_authorization(
 }
 
 /// Binds another token to a connection. Fails when the token has another key, or when it was issued less
-/// than [`TOKEN_UPDATE_S_MIN`] from the newest token.
+/// than [`TOKEN_UPDATE_S_MIN`] before or after the newest token.
 fn bind_token(
     auth: &mut ConnAuth,
     header: &HeaderValue,

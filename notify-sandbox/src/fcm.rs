@@ -38,6 +38,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     ctx.finish(recipient, scripted, outcome, || ctx.request.payload())
 }
 
+/// The outcome of a valid message: the scripted response.
 fn send(project: &str, validate_only: bool, script: &ScriptedResponse) -> Outcome {
     if script.fault != Fault::None {
         return Outcome::default();
@@ -144,8 +145,9 @@ fn check_target(message: &Value) -> Result<(&'static str, &str), Failure> {
 }
 
 fn check_data(message: &Value) -> Result<(), Failure> {
-    let android = field(message, "android").and_then(|android| field(android, "data"));
-    for (at, data) in [("message.data", field(message, "data")), ("message.android.data", android)]
+    let android_data = field(message, "android").and_then(|android| field(android, "data"));
+    for (at, data) in
+        [("message.data", field(message, "data")), ("message.android.data", android_data)]
     {
         let keys = data.and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
         for (index, key) in keys.enumerate() {
@@ -203,49 +205,68 @@ const UNAUTHENTICATED: &str = "Request had invalid authentication credentials. E
      access token, login cookie or other valid authentication credential. See \
      https://developers.google.com/identity/sign-in/web/devconsole-project.";
 
-/// The errors that a script can select. The columns are the name, the HTTP status, the canonical status,
-/// whether the name is the `errorCode` of an `FcmError` detail, and the message. The first error with a
-/// status is the usual error of the status.
-const ERRORS: [(&str, u16, &str, bool, &str); 15] = [
-    ("INVALID_ARGUMENT", 400, "INVALID_ARGUMENT", true, INVALID_TOKEN),
-    (
+/// An error that a script can select.
+struct ErrorCase {
+    name: &'static str,
+    http: u16,
+    /// The canonical status of Google's error model.
+    status: &'static str,
+    /// Whether an `FcmError` detail has the name as its `errorCode`.
+    is_error_code: bool,
+    message: &'static str,
+}
+
+const fn error(
+    name: &'static str,
+    http: u16,
+    status: &'static str,
+    is_error_code: bool,
+    message: &'static str,
+) -> ErrorCase {
+    ErrorCase { name, http, status, is_error_code, message }
+}
+
+/// The errors. The first error with an HTTP status is the usual error of that status.
+const ERRORS: [ErrorCase; 15] = [
+    error("INVALID_ARGUMENT", 400, "INVALID_ARGUMENT", true, INVALID_TOKEN),
+    error(
         "BAD_REQUEST",
         400,
         "INVALID_ARGUMENT",
         false,
         "Invalid value at 'message.data[0].value' (TYPE_STRING), 12",
     ),
-    ("UNAUTHENTICATED", 401, "UNAUTHENTICATED", false, UNAUTHENTICATED),
-    (
+    error("UNAUTHENTICATED", 401, "UNAUTHENTICATED", false, UNAUTHENTICATED),
+    error(
         "THIRD_PARTY_AUTH_ERROR",
         401,
         "UNAUTHENTICATED",
         true,
         "Auth error from APNS or Web Push Service",
     ),
-    ("SENDER_ID_MISMATCH", 403, "PERMISSION_DENIED", true, "SenderId mismatch"),
-    (
+    error("SENDER_ID_MISMATCH", 403, "PERMISSION_DENIED", true, "SenderId mismatch"),
+    error(
         "PERMISSION_DENIED",
         403,
         "PERMISSION_DENIED",
         false,
         "Permission 'cloudmessaging.messages.create' denied on resource (or it may not exist).",
     ),
-    ("UNREGISTERED", 404, "NOT_FOUND", true, "Requested entity was not found."),
-    ("NOT_FOUND", 404, "NOT_FOUND", false, "Requested entity was not found."),
-    ("QUOTA_EXCEEDED", 429, "RESOURCE_EXHAUSTED", true, "Quota exceeded for the project."),
-    (
+    error("UNREGISTERED", 404, "NOT_FOUND", true, "Requested entity was not found."),
+    error("NOT_FOUND", 404, "NOT_FOUND", false, "Requested entity was not found."),
+    error("QUOTA_EXCEEDED", 429, "RESOURCE_EXHAUSTED", true, "Quota exceeded for the project."),
+    error(
         "DEVICE_QUOTA_EXCEEDED",
         429,
         "RESOURCE_EXHAUSTED",
         false,
         "Message rate for the device exceeded.",
     ),
-    ("INTERNAL", 500, "INTERNAL", true, "Internal error encountered."),
-    ("UNSPECIFIED_ERROR", 500, "UNKNOWN", true, "Unknown error."),
-    ("UNAVAILABLE", 503, "UNAVAILABLE", true, "The service is currently unavailable."),
-    ("EMPTY", 503, "UNAVAILABLE", false, ""),
-    (
+    error("INTERNAL", 500, "INTERNAL", true, "Internal error encountered."),
+    error("UNSPECIFIED_ERROR", 500, "UNKNOWN", true, "Unknown error."),
+    error("UNAVAILABLE", 503, "UNAVAILABLE", true, "The service is currently unavailable."),
+    error("EMPTY", 503, "UNAVAILABLE", false, ""),
+    error(
         "HTML",
         502,
         "UNAVAILABLE",
@@ -256,12 +277,12 @@ const ERRORS: [(&str, u16, &str, bool, &str); 15] = [
 
 /// The status of the error with this name, if a script can select it.
 pub(crate) fn status_of(reason: &str) -> Option<u16> {
-    ERRORS.iter().find(|error| error.0 == reason).map(|error| error.1)
+    ERRORS.iter().find(|error| error.name == reason).map(|error| error.http)
 }
 
 /// The usual error of a status.
 fn usual_reason(status: u16) -> Option<&'static str> {
-    ERRORS.iter().find(|error| error.1 == status).map(|error| error.0)
+    ERRORS.iter().find(|error| error.http == status).map(|error| error.name)
 }
 
 /// An error response in Google's model. A sender needs the HTTP status, the canonical status and the
@@ -325,15 +346,14 @@ impl Failure {
     fn scripted(script: &ScriptedResponse) -> Self {
         let usual = script.status.and_then(usual_reason);
         let reason = script.reason.as_deref().or(usual).unwrap_or_default();
-        let Some(&(name, http, status, is_code, message)) =
-            ERRORS.iter().find(|error| error.0 == reason)
-        else {
+        let Some(error) = ERRORS.iter().find(|error| error.name == reason) else {
             let failure = Self::new(script.status.unwrap_or(500), "UNKNOWN", "Unknown error.");
             return if reason.is_empty() { failure } else { failure.with_code(reason) };
         };
-        let failure = Self::new(script.status.unwrap_or(http), status, message);
-        let failure = if is_code { failure.with_code(name) } else { failure };
-        match name {
+        let http = script.status.unwrap_or(error.http);
+        let failure = Self::new(http, error.status, error.message);
+        let failure = if error.is_error_code { failure.with_code(error.name) } else { failure };
+        match error.name {
             "INVALID_ARGUMENT" => failure.with_violation("message.token"),
             "BAD_REQUEST" => failure.with_violation("message.data[0].value"),
             "QUOTA_EXCEEDED" => failure.with_quota("project:notify-sandbox"),
@@ -418,10 +438,9 @@ fn write_script(response: &ScriptedResponse) -> Option<String> {
             let (keyword, _) = KEYWORDS.iter().find(|(_, name)| name == reason)?;
             Some((*keyword).to_owned())
         }
-        (None, status) => {
-            usual_reason(status?)?;
-            Some(status?.to_string())
-        }
+        // A script can contain only a status that has a usual error.
+        (None, Some(status)) => usual_reason(status).map(|_| status.to_string()),
+        (None, None) => None,
     })
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     ctx.finish(recipient, scripted, outcome, || without_secrets(body))
 }
 
+/// The outcome of a valid message: the scripted response. A success needs the rate limit to allow it.
 fn send(state: &SandboxState, recipient: &str, script: &ScriptedResponse) -> Outcome {
     if script.fault != Fault::None {
         return Outcome::default();
@@ -85,9 +86,12 @@ fn parse_route(path: &str) -> Option<Route> {
         return None;
     }
     let (page, rest) = rest.split_once('/').unwrap_or((rest, ""));
-    match (page == "me" || page == PAGE_ID, rest) {
-        (true, "") => Some(Route::Page),
-        (true, "messages") => Some(Route::Messages),
+    if page != "me" && page != PAGE_ID {
+        return None;
+    }
+    match rest {
+        "" => Some(Route::Page),
+        "messages" => Some(Route::Messages),
         _ => None,
     }
 }
@@ -186,13 +190,13 @@ fn validate(request: &Value) -> Result<String, Failure> {
         "access_token",
         "appsecret_proof",
     ];
-    only("body", request, &members)?;
+    check_members("body", request, &members)?;
     let recipient = object("recipient", field("recipient", request, "recipient")?)?;
-    only("recipient", recipient, &["id"])?;
+    check_members("recipient", recipient, &["id"])?;
     let id = text("recipient[id]", field("recipient[id]", recipient, "id")?, 1, usize::MAX)?;
     check_type(request)?;
     check_message(object("message", field("message", request, "message")?)?)?;
-    if is_person(id) { Ok(id.to_owned()) } else { Err(Failure::for_keyword("nouser")) }
+    if is_page_scoped_id(id) { Ok(id.to_owned()) } else { Err(Failure::for_keyword("nouser")) }
 }
 
 /// The recipient of a request, even if the request is invalid.
@@ -200,8 +204,8 @@ fn recipient_of(request: &Value) -> Option<String> {
     Some(request.get("recipient")?.get("id")?.as_str()?.to_owned())
 }
 
-/// Whether `id` is a page-scoped id: a number with an optional `-` and script after it.
-fn is_person(id: &str) -> bool {
+/// Whether `id` is a page-scoped id: a number, which `-` and a script may follow.
+fn is_page_scoped_id(id: &str) -> bool {
     let number = id.split('-').next().unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -225,7 +229,7 @@ fn check_type(request: &Object) -> CheckResult {
 }
 
 fn check_message(message: &Object) -> CheckResult {
-    only("message", message, &["text", "attachment", "quick_replies", "metadata"])?;
+    check_members("message", message, &["text", "attachment", "quick_replies", "metadata"])?;
     match (message.get("text"), message.get("attachment")) {
         (Some(value), None) => {
             if value == "" {
@@ -245,7 +249,7 @@ fn check_message(message: &Object) -> CheckResult {
     let Some(replies) = message.get("quick_replies") else { return Ok(()) };
     for (at, reply) in list("message[quick_replies]", replies, QUICK_REPLIES_MAX)? {
         let reply = object(&at, reply)?;
-        only(&at, reply, &["content_type", "title", "payload", "image_url"])?;
+        check_members(&at, reply, &["content_type", "title", "payload", "image_url"])?;
         if reply.get("content_type").is_none_or(|kind| kind != "text") {
             return Err(Failure::invalid(format!("Param {at}[content_type] must be text")));
         }
@@ -259,13 +263,13 @@ fn check_message(message: &Object) -> CheckResult {
 fn check_attachment(attachment: &Value) -> CheckResult {
     let at = "message[attachment]";
     let attachment = object(at, attachment)?;
-    only(at, attachment, &["type", "payload"])?;
+    check_members(at, attachment, &["type", "payload"])?;
     let kind = required_text(at, attachment, "type", usize::MAX)?;
     let at = "message[attachment][payload]";
     let payload = object(at, field(at, attachment, "payload")?)?;
     match kind {
         "image" | "video" | "audio" | "file" => {
-            only(at, payload, &["url", "is_reusable"])?;
+            check_members(at, payload, &["url", "is_reusable"])?;
             field(at, payload, "url")?;
             check_link(at, payload, "url")
         }
@@ -277,12 +281,16 @@ fn check_attachment(attachment: &Value) -> CheckResult {
 fn check_template(at: &str, payload: &Object) -> CheckResult {
     match required_text(at, payload, "template_type", usize::MAX)? {
         "button" => {
-            only(at, payload, &["template_type", "text", "buttons", "sharable"])?;
+            check_members(at, payload, &["template_type", "text", "buttons", "sharable"])?;
             required_text(at, payload, "text", BUTTON_TEMPLATE_CHARS_MAX)?;
             check_buttons(at, field(at, payload, "buttons")?)
         }
         "generic" => {
-            only(at, payload, &["template_type", "elements", "image_aspect_ratio", "sharable"])?;
+            check_members(
+                at,
+                payload,
+                &["template_type", "elements", "image_aspect_ratio", "sharable"],
+            )?;
             let elements = field(at, payload, "elements")?;
             for (at, element) in list(&format!("{at}[elements]"), elements, ELEMENTS_MAX)? {
                 check_element(&at, object(&at, element)?)?;
@@ -295,7 +303,7 @@ fn check_template(at: &str, payload: &Object) -> CheckResult {
 
 fn check_element(at: &str, element: &Object) -> CheckResult {
     let other_members = ["subtitle", "image_url", "default_action", "buttons"];
-    only(at, element, &[&["title"], &other_members[..]].concat())?;
+    check_members(at, element, &[&["title"], &other_members[..]].concat())?;
     required_text(at, element, "title", TITLE_CHARS_MAX)?;
     if !other_members.iter().any(|name| element.contains_key(*name)) {
         return Err(Failure::invalid(format!("Param {at} must have more than a title")));
@@ -307,7 +315,11 @@ fn check_element(at: &str, element: &Object) -> CheckResult {
     if let Some(action) = element.get("default_action") {
         let at = format!("{at}[default_action]");
         let action = object(&at, action)?;
-        only(&at, action, &["type", "url", "webview_height_ratio", "messenger_extensions"])?;
+        check_members(
+            &at,
+            action,
+            &["type", "url", "webview_height_ratio", "messenger_extensions"],
+        )?;
         if required_text(&at, action, "type", usize::MAX)? != "web_url" {
             return Err(Failure::invalid(format!("Param {at}[type] must be web_url")));
         }
@@ -323,12 +335,12 @@ fn check_buttons(at: &str, buttons: &Value) -> CheckResult {
         match required_text(&at, button, "type", usize::MAX)? {
             "web_url" => {
                 let more = ["webview_height_ratio", "messenger_extensions", "fallback_url"];
-                only(&at, button, &[&["type", "title", "url"], &more[..]].concat())?;
+                check_members(&at, button, &[&["type", "title", "url"], &more[..]].concat())?;
                 field(&at, button, "url")?;
                 check_link(&at, button, "url")?;
             }
             "postback" => {
-                only(&at, button, &["type", "title", "payload"])?;
+                check_members(&at, button, &["type", "title", "payload"])?;
                 required_text(&at, button, "payload", PAYLOAD_CHARS_MAX)?;
             }
             _ => return Err(Failure::invalid(format!("Param {at}[type] is no button type"))),
@@ -339,7 +351,7 @@ fn check_buttons(at: &str, buttons: &Value) -> CheckResult {
 }
 
 /// Checks that `object` has no members other than `members`. `at` is the path of the object in errors.
-fn only(at: &str, object: &Object, members: &[&str]) -> CheckResult {
+fn check_members(at: &str, object: &Object, members: &[&str]) -> CheckResult {
     match object.keys().find(|key| !members.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
@@ -518,7 +530,7 @@ const ERRORS: &[ErrorCase] = &[
     ),
 ];
 
-/// The statuses of an edge server. Their body is an HTML page.
+/// The statuses with which an edge server in front of the Graph API responds. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 4] = [429, 502, 503, 504];
 
 fn find_error(reason: &str) -> Option<&'static ErrorCase> {
@@ -599,35 +611,52 @@ impl Failure {
 
     /// The error with this keyword.
     fn for_keyword(keyword: &str) -> Self {
-        Self::scripted(&ScriptedResponse::reason(keyword))
+        Self::for_reason(keyword)
     }
 
-    /// The failure that a rule or the script of a recipient selects.
+    /// The failure that a rule or the script of a recipient selects. A scripted status replaces the usual
+    /// status of a reason.
     fn scripted(script: &ScriptedResponse) -> Self {
-        let reason = script.reason.as_deref();
-        let error_case = match (reason, script.status) {
-            (Some(reason), _) => find_error(reason),
-            (None, Some(status)) if !PAGE_STATUSES.contains(&status) => {
-                ERRORS.iter().find(|error| error.http == status)
-            }
-            (None, _) => None,
-        };
-        let (code, subcode) = match (error_case, reason) {
-            (Some(error), _) => (error.code, error.subcode),
-            (None, Some(reason)) => {
-                let (code, subcode) = reason.split_once('/').unwrap_or((reason, "0"));
-                (code.parse().unwrap_or(0), subcode.parse().unwrap_or(0))
-            }
-            (None, None) => (0, 0),
-        };
-        let message = error_case.map(|error| error.message).or(reason);
-        Self {
-            http: script.status.unwrap_or(error_case.map_or(500, |error| error.http)),
-            code,
-            subcode,
-            message: message.unwrap_or("An unknown error has occurred.").to_owned(),
-            is_page: message.is_none(),
+        match (script.reason.as_deref(), script.status) {
+            (Some(reason), Some(http)) => Self { http, ..Self::for_reason(reason) },
+            (Some(reason), None) => Self::for_reason(reason),
+            (None, Some(status)) => Self::for_status(status),
+            (None, None) => Self::html_page(500),
         }
+    }
+
+    /// The error with this keyword or code. A code without an error case (`code` or `code/subcode`) has the
+    /// reason itself as its message.
+    fn for_reason(reason: &str) -> Self {
+        if let Some(error) = find_error(reason) {
+            return Self::from_case(error);
+        }
+        let (code, subcode) = reason.split_once('/').unwrap_or((reason, "0"));
+        Self {
+            http: 500,
+            code: code.parse().unwrap_or(0),
+            subcode: subcode.parse().unwrap_or(0),
+            message: reason.to_owned(),
+            is_page: false,
+        }
+    }
+
+    /// The usual error of a status; an HTML page if the status is that of an edge server, or has no error.
+    fn for_status(status: u16) -> Self {
+        match ERRORS.iter().find(|error| error.http == status) {
+            Some(error) if !PAGE_STATUSES.contains(&status) => Self::from_case(error),
+            Some(_) | None => Self::html_page(status),
+        }
+    }
+
+    fn from_case(error: &ErrorCase) -> Self {
+        let ErrorCase { http, code, subcode, message, keyword: _ } = *error;
+        Self { http, code, subcode, message: message.to_owned(), is_page: false }
+    }
+
+    /// An error whose body is an HTML page. The page shows only the status.
+    fn html_page(http: u16) -> Self {
+        Self { http, code: 0, subcode: 0, message: String::new(), is_page: true }
     }
 
     /// The outcome of the message. Its reason in the log is the code with the subcode.

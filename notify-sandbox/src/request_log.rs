@@ -96,7 +96,7 @@ pub(crate) struct RequestLog {
     received: watch::Sender<u64>,
 }
 
-/// The provider, the token and the response of a request, by which it is key.
+/// The provider, the token and the response by which a request is counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountKey<'a> {
     pub(crate) provider: Provider,
@@ -158,7 +158,7 @@ impl RequestLog {
         self.inner().entries.iter().cloned().collect()
     }
 
-    /// The last `max` entries, oldest first, and the number of the newest entry, key from 1.
+    /// The last `max` entries, oldest first, and the number of the newest entry, counted from 1.
     pub(crate) fn latest(&self, max: usize) -> (Vec<ReceivedRequest>, u64) {
         let inner = self.inner();
         let older = inner.entries.len().saturating_sub(max);

@@ -1,5 +1,5 @@
-//! Scripted responses, the providers and the faults that they name, and the scripts at the end of a
-//! token.
+//! Scripted responses. A script is the text after the last `-` of a token. It selects the response that
+//! the provider gives to messages to this token.
 
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +212,8 @@ pub(crate) fn write_script(
     Some(script)
 }
 
-/// Splits `mark` and the number after it off the end of `script`.
+/// Splits `mark` and the number after it off the end of `script`. Without them, the whole script is
+/// returned.
 fn split_number(script: &str, mark: char) -> (&str, Option<u64>) {
     let split = script.rsplit_once(mark);
     let number = split.and_then(|(rest, digits)| Some((rest, digits.parse().ok()?)));

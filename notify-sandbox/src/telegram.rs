@@ -198,7 +198,7 @@ fn chat_of(parameters: &Value) -> Option<String> {
     }
 }
 
-/// Whether `chat` is the name of a channel, or a number with an optional `-` and script after it.
+/// Whether `chat` is the name of a channel, or a number, which `-` and a script may follow.
 fn is_chat(chat: &str) -> bool {
     if let Some(name) = chat.strip_prefix('@') {
         return !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -293,7 +293,7 @@ const ERRORS: &[(&str, u16, &str)] = &[
 /// Keywords that apply only to a photo. A text to the same chat succeeds.
 const PHOTO_ERRORS: [&str; 4] = ["parse", "photo", "fetch", "dimensions"];
 
-/// The statuses of the front server. Their body is an HTML page.
+/// The statuses with which the server in front of the Bot API responds. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 2] = [502, 503];
 
 fn find_error(keyword: &str) -> Option<&'static (&'static str, u16, &'static str)> {
@@ -386,10 +386,13 @@ impl Failure {
             None => ERRORS.iter().find(|error| Some(error.1) == script.status),
         };
         let Some(&(keyword, http, description)) = error else {
-            let reason = script.reason.clone();
-            let is_page = reason.is_none();
-            let failure = Self::new(script.status.unwrap_or(500), reason.unwrap_or_default());
-            return Self { is_page, retry_after: script.retry_after, ..failure };
+            let http = script.status.unwrap_or(500);
+            let failure = match &script.reason {
+                Some(reason) => Self::new(http, reason.as_str()),
+                // Only the front server responds with a status for which Telegram has no error.
+                None => Self { is_page: true, ..Self::new(http, "") },
+            };
+            return Self { retry_after: script.retry_after, ..failure };
         };
         let http = script.status.unwrap_or(http);
         match keyword {

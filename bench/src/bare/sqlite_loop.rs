@@ -80,7 +80,7 @@ pub(crate) struct SqliteLoop {
     /// The request that every stored notification has.
     request: String,
     /// The number of commits so far. A commit of devices uses it as their new version.
-    versions: u64,
+    commits: u64,
 }
 
 impl SqliteLoop {
@@ -102,57 +102,59 @@ impl SqliteLoop {
         connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-        Ok(Self { connection, devices, request, versions: 0 })
+        Ok(Self { connection, devices, request, commits: 0 })
     }
 
-    /// Registers random devices again, each with another version, for the time `lasting`. Returns the
-    /// devices a second.
+    /// Registers random devices again, each with a new version, until the commits have taken the time
+    /// `lasting`. Returns the number of devices per second.
     pub(crate) fn register(&mut self, lasting: Duration) -> anyhow::Result<f64> {
         let sql = format!("{INSERT_DEVICE} {REPLACE_DEVICE}");
-        self.per_second(lasting, |bare, version| {
-            let number = |row| splitmix64(row ^ (version << 20)) % bare.devices;
+        self.per_second(lasting, |database, version| {
+            let number = |row| splitmix64(row ^ (version << 20)) % database.devices;
             let rows: Vec<_> =
                 (0..ROWS_PER_COMMIT).map(|row| Row::of(number(row), version)).collect();
-            let mut upsert = bare.connection.prepare_cached(&sql)?;
+            let mut upsert = database.connection.prepare_cached(&sql)?;
             let started = Instant::now();
-            bare.connection.execute_batch("begin immediate")?;
+            database.connection.execute_batch("begin immediate")?;
             for row in rows {
                 row.write(&mut upsert)?;
             }
-            bare.connection.execute_batch("commit")?;
+            database.connection.execute_batch("commit")?;
             Ok(started.elapsed())
         })
     }
 
-    /// Inserts notifications for the time `lasting`. Returns the notifications a second.
+    /// Inserts notifications until the commits have taken the time `lasting`. Returns the number of
+    /// notifications per second.
     pub(crate) fn accept(&mut self, lasting: Duration) -> anyhow::Result<f64> {
-        self.per_second(lasting, |bare, _| {
+        self.per_second(lasting, |database, _| {
             let now = crate::seed::now().as_ms();
-            let mut insert = bare.connection.prepare_cached(INSERT)?;
+            let mut insert = database.connection.prepare_cached(INSERT)?;
             let started = Instant::now();
-            bare.connection.execute_batch("begin immediate")?;
+            database.connection.execute_batch("begin immediate")?;
             for _ in 0..ROWS_PER_COMMIT {
                 let id = uuid::Uuid::now_v7().to_string();
-                insert.execute(params![id, now, now, bare.request])?;
+                insert.execute(params![id, now, now, database.request])?;
             }
-            bare.connection.execute_batch("commit")?;
+            database.connection.execute_batch("commit")?;
             Ok(started.elapsed())
         })
     }
 
-    /// Calls `commit`, which commits [`ROWS_PER_COMMIT`] rows and returns the time that this took, until the
-    /// times add up to `lasting`. Returns the rows a second.
+    /// Calls `commit` until the returned times add up to `lasting`. Each call gets the number of the commit,
+    /// commits [`ROWS_PER_COMMIT`] rows, and returns the time that the commit took. Returns the number of
+    /// rows per second.
     fn per_second(
         &mut self,
         lasting: Duration,
         commit: impl Fn(&Self, u64) -> anyhow::Result<Duration>,
     ) -> anyhow::Result<f64> {
-        let (mut wall, mut count) = (Duration::ZERO, 0);
-        while wall < lasting {
-            self.versions += 1;
-            wall += commit(self, self.versions)?;
-            count += ROWS_PER_COMMIT;
+        let (mut elapsed, mut rows) = (Duration::ZERO, 0);
+        while elapsed < lasting {
+            self.commits += 1;
+            elapsed += commit(self, self.commits)?;
+            rows += ROWS_PER_COMMIT;
         }
-        Ok(count as f64 / wall.as_secs_f64())
+        Ok(rows as f64 / elapsed.as_secs_f64())
     }
 }

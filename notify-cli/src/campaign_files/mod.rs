@@ -56,8 +56,8 @@ impl Campaign {
         Ok(Self { name, status, is_default, template })
     }
 
-    /// The request that creates the campaign.
-    pub(crate) fn request(&self) -> Result<Template, Vec<String>> {
+    /// The template as the body of the request that creates or replaces the campaign.
+    pub(crate) fn request_body(&self) -> Result<Template, Vec<String>> {
         let body = serde_json::to_vec(&self.template).expect("JSON is written as JSON");
         Template::from_json(&body).map_err(|violations| violations.into_vec())
     }
@@ -70,18 +70,18 @@ fn to_object(template: &CampaignTemplate) -> Map<String, Value> {
     serde_json::from_str(&text).expect("a template is an object")
 }
 
-/// The feeds of a template, each with its path.
+/// The feeds of a template, each with its path in error messages.
 fn feeds(template: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let features = template.get("features").and_then(Value::as_array).into_iter().flatten();
     features.enumerate().flat_map(|(index, feature)| {
         let feeds = feature.pointer("/data/feeds").and_then(Value::as_array).into_iter().flatten();
-        feeds
-            .enumerate()
-            .map(move |(feed, value)| (format!("features[{index}].data.feeds[{feed}]"), value))
+        feeds.enumerate().map(move |(feed_index, feed)| {
+            (format!("features[{index}].data.feeds[{feed_index}]"), feed)
+        })
     })
 }
 
-/// The feeds of a template, to be changed.
+/// Mutable references to the feeds of a template.
 fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let features = template.get_mut("features").and_then(Value::as_array_mut).into_iter().flatten();
     features.flat_map(|feature| {
@@ -90,7 +90,7 @@ fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Val
     })
 }
 
-/// Errors for feed ids, which are valid on one server only.
+/// The errors for feeds with an id. A file must not contain ids, because they differ between servers.
 fn feed_id_errors(fields: &Map<String, Value>) -> Vec<String> {
     feeds(fields)
         .filter(|(_, feed)| feed.get("id").is_some())
@@ -150,7 +150,7 @@ impl Folder {
             let bytes = input::read(&path.join(&file))?;
             let fields = String::from_utf8(bytes)
                 .map_err(|_| "is not UTF-8".to_owned())
-                .and_then(|text| read(&text, format));
+                .and_then(|text| parse_fields(&text, format));
             match fields.map_err(|error| vec![error]).and_then(Campaign::parse) {
                 Ok(campaign) => campaigns.push(LocalCampaign { file, campaign }),
                 Err(rules) => errors.extend(rules.iter().map(|rule| format!("{file}: {rule}"))),
@@ -182,7 +182,7 @@ impl Folder {
             None => (self.unused_file_name(&campaign.name, format), WriteOutcome::New),
         };
         let format = if file.ends_with(".json") { FileFormat::Json } else { FileFormat::Toml };
-        let text = write(campaign, format)
+        let text = to_text(campaign, format)
             .map_err(|error| Failure::Files(vec![format!("{file}: {error}")]))?;
         let path = self.path.join(&file);
         fs::write(&path, text).map_err(Failure::file(&path))?;
@@ -193,8 +193,8 @@ impl Folder {
         Ok((file, outcome))
     }
 
-    /// A file name that is not in use, in lower case. The file system decides whether it is: on some
-    /// systems, names that differ only by case are the same.
+    /// A file name that is not in use, in lower case. The file system decides whether a name is in use,
+    /// because on some systems, names that differ only by case are the same.
     fn unused_file_name(&self, name: &str, format: FileFormat) -> String {
         let slug = slug(name);
         let names = (1..).map(|number| match number {
@@ -271,8 +271,8 @@ struct File<'c> {
     features: Value,
 }
 
-/// Formats a campaign. Equal campaigns have equal texts.
-pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, String> {
+/// Formats a campaign as the text of a file. Equal campaigns have equal texts.
+pub(crate) fn to_text(campaign: &Campaign, format: FileFormat) -> Result<String, String> {
     let field = |name: &str| campaign.template.get(name).unwrap_or(&Value::Null);
     let mut file = File {
         name: &campaign.name,
@@ -297,8 +297,8 @@ pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, S
     }
 }
 
-/// Parses the fields of a file. The error has the line.
-pub(crate) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
+/// Parses the text of a file to the fields of a campaign. The error has the line.
+pub(crate) fn parse_fields(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
     let value = match format {
         FileFormat::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
         FileFormat::Toml => {
@@ -321,6 +321,7 @@ pub(crate) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>,
     }
 }
 
+/// The message of an error, with the number of its line in `text`.
 fn with_line(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
@@ -363,13 +364,13 @@ mod text_tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/campaign-files.md");
         let document = fs::read_to_string(path).unwrap();
         let example = document.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-        let campaign = Campaign::parse(read(example, FileFormat::Toml).unwrap()).unwrap();
+        let campaign = Campaign::parse(parse_fields(example, FileFormat::Toml).unwrap()).unwrap();
         assert_eq!(campaign.template["features"][1]["data"]["data"], json!({"from": "spring"}));
         for format in [FileFormat::Toml, FileFormat::Json] {
-            let text = write(&campaign, format).unwrap();
-            let again = Campaign::parse(read(&text, format).unwrap()).unwrap();
+            let text = to_text(&campaign, format).unwrap();
+            let again = Campaign::parse(parse_fields(&text, format).unwrap()).unwrap();
             assert_eq!(again, campaign, "{text}");
-            assert_eq!(write(&again, format).unwrap(), text);
+            assert_eq!(to_text(&again, format).unwrap(), text);
         }
     }
 
@@ -380,7 +381,7 @@ mod text_tests {
             ("{\n\"a\": }", FileFormat::Json, "line 2 column"),
             ("[]", FileFormat::Json, "must be an object"),
         ] {
-            let error = read(text, format).unwrap_err();
+            let error = parse_fields(text, format).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -61,11 +61,12 @@ enum Call {
     SetStatus(CampaignStatus),
 }
 
-/// The calls of an update. Usually, their order keeps a campaign from being active with its old template.
-/// The exception is a campaign that becomes active and the default one. Its new template makes it the
-/// default campaign, and the server refuses that while the campaign is disabled.
-fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Call> {
-    let replace = is_replaced.then_some(Call::Replace);
+/// The calls of an update of a campaign that has the status `status` on the server. Usually, their order
+/// keeps a campaign from being active with its old template. The exception is a campaign that becomes active
+/// and the default one. Its new template makes it the default campaign, and the server refuses that while
+/// the campaign is disabled.
+fn calls(status: CampaignStatus, wanted: &Campaign, template_differs: bool) -> Vec<Call> {
+    let replace = template_differs.then_some(Call::Replace);
     let set_status = (wanted.status != status).then_some(Call::SetStatus(wanted.status));
     let is_status_first = wanted.status == CampaignStatus::Active && wanted.is_default;
     let order = if is_status_first { [set_status, replace] } else { [replace, set_status] };
@@ -90,7 +91,7 @@ impl Plan {
         let mut campaigns = Vec::new();
         // If a file has the default campaign, the current default campaign loses that role, and can then
         // be disabled.
-        let moves_default = files.iter().any(|local| local.campaign.is_default);
+        let files_have_default = files.iter().any(|local| local.campaign.is_default);
         for LocalCampaign { file, campaign } in files {
             let remote = server.iter_mut().find(|remote| {
                 remote.as_ref().is_some_and(|remote| remote.campaign.name == campaign.name)
@@ -106,21 +107,20 @@ impl Plan {
             });
         }
         for RemoteCampaign { id, campaign } in server.into_iter().flatten() {
-            let is_kept = campaign.is_default && !moves_default;
+            let stays_default = campaign.is_default && !files_have_default;
             let is_active = campaign.status == CampaignStatus::Active;
-            let disabled = disable_missing && is_active && !is_kept;
-            campaigns.push(Step {
-                name: campaign.name,
-                action: if disabled { Action::Disable(id) } else { Action::Left },
-                file: None,
-                changes: if disabled { vec!["status".to_owned()] } else { Vec::new() },
-            });
+            let (action, changes) = if disable_missing && is_active && !stays_default {
+                (Action::Disable(id), vec!["status".to_owned()])
+            } else {
+                (Action::Left, Vec::new())
+            };
+            campaigns.push(Step { name: campaign.name, action, file: None, changes });
         }
         Self { campaigns }
     }
 
     /// The number of campaigns that change.
-    pub(crate) fn changes(&self) -> usize {
+    pub(crate) fn change_count(&self) -> usize {
         let is_change = |step: &&Step| !matches!(step.action, Action::Unchanged | Action::Left);
         self.campaigns.iter().filter(is_change).count()
     }
@@ -135,6 +135,7 @@ impl Plan {
     }
 }
 
+/// The step for a campaign of a file that the server has, too.
 fn compare(file: String, wanted: Campaign, remote: &RemoteCampaign) -> Step {
     let before = comparable(&remote.campaign);
     let changes = changed_paths(&before, &comparable(&wanted));
@@ -165,21 +166,19 @@ impl Step {
         let campaigns = notify.campaigns();
         match &self.action {
             Action::Create(wanted) => {
-                let template = wanted.request().map_err(Failure::Files)?;
+                let template = wanted.request_body().map_err(Failure::Files)?;
                 let id = campaigns.create(&template).await?.id;
                 if wanted.status == CampaignStatus::Disabled {
                     campaigns.set_status(id, CampaignStatus::Disabled).await?;
                 }
             }
             Action::Update { id, wanted, status } => {
-                let template = wanted.request().map_err(Failure::Files)?;
-                let is_replaced = self.changes.iter().any(|path| path != "status");
-                for call in calls(*status, wanted, is_replaced) {
+                let template = wanted.request_body().map_err(Failure::Files)?;
+                let template_differs = self.changes.iter().any(|path| path != "status");
+                for call in calls(*status, wanted, template_differs) {
                     match call {
-                        Call::Replace => drop(campaigns.replace(*id, &template).await?),
-                        Call::SetStatus(status) => {
-                            campaigns.set_status(*id, status).await?;
-                        }
+                        Call::Replace => campaigns.replace(*id, &template).await?,
+                        Call::SetStatus(status) => campaigns.set_status(*id, status).await?,
                     }
                 }
             }
@@ -212,8 +211,8 @@ impl Step {
 /// Most paths that are shown for a campaign.
 const PATHS_MAX: usize = 20;
 
-/// The paths that differ, in order. If there are more than [`PATHS_MAX`], the last entry has the number of
-/// the others.
+/// The paths that differ, in order. If there are more than [`PATHS_MAX`], the last entry is the number of
+/// omitted paths.
 fn changed_paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let mut paths = Vec::new();
     compare_objects(before, after, "", &mut paths);

@@ -150,10 +150,11 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
                 plan.apply(&notify).await?;
             }
             session.out.show(&plan, &view::CAMPAIGN_STEPS)?;
-            match plan.changes() {
-                changes if exit_code && changes > 0 => Err(Failure::CampaignsDiffer(changes)),
-                _ => Ok(()),
+            let change_count = plan.change_count();
+            if exit_code && change_count > 0 {
+                return Err(Failure::CampaignsDiffer(change_count));
             }
+            Ok(())
         }
     }
 }
@@ -179,7 +180,7 @@ async fn set_status(
     status: CampaignStatus,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let set = session.client()?.campaigns().set_status(parse_id("campaign", id)?, status).await;
-    set.map_err(Failure::unknown_id("campaign", &id))?;
+    let result = session.client()?.campaigns().set_status(parse_id("campaign", id)?, status).await;
+    result.map_err(Failure::unknown_id("campaign", &id))?;
     session.out.done()
 }

@@ -53,7 +53,7 @@ pub(crate) struct ContentArgs {
     /// File name of a sound in the iOS app, or `default`; requires --ios-badge.
     #[arg(long, value_name = "NAME", requires = "ios_badge")]
     ios_sound: Option<String>,
-    /// Button text on Messenger and in the chat app.
+    /// Button text on Messenger and Telegram.
     #[arg(long, value_name = "TEXT")]
     view_button: Option<String>,
 }
@@ -61,8 +61,8 @@ pub(crate) struct ContentArgs {
 impl ContentArgs {
     /// The text and the other content.
     pub(crate) fn into_parts(self) -> (Option<String>, NotificationContent) {
-        let android = self.android_title.is_some() || self.android_sound.is_some();
-        let android_settings = android
+        let has_android_settings = self.android_title.is_some() || self.android_sound.is_some();
+        let android_settings = has_android_settings
             .then_some(AndroidSettings { title: self.android_title, sound: self.android_sound });
         let content = NotificationContent {
             tags: self.tag.map(|tag| vec![tag]),

@@ -157,7 +157,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             session.out.done()
         }
         Devices::Get { device_id } => {
-            let device = devices.get(&id(&device_id)?).await;
+            let device = devices.get(&parse_device_id(&device_id)?).await;
             let device = device.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.show(&device, &view::DEVICE)
         }
@@ -183,7 +183,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
         }
         Devices::Delete { device_id, confirm } => {
             if confirm.is_required()? {
-                let device = devices.get(&id(&device_id)?).await;
+                let device = devices.get(&parse_device_id(&device_id)?).await;
                 let device = device.map_err(Failure::unknown_id("device", &device_id))?;
                 confirm::ask(&format!(
                     "Erase the device `{device_id}` ({}) with its tags and all data about it? \
@@ -191,8 +191,8 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
                     device.platform
                 ))?;
             }
-            let deleted = devices.delete(&id(&device_id)?).await;
-            deleted.map_err(Failure::unknown_id("device", &device_id))?;
+            let result = devices.delete(&parse_device_id(&device_id)?).await;
+            result.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Tag(args) => {
@@ -202,12 +202,12 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             }
             let device_id = device_id.unwrap_or_default();
             let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
-            let set = devices.set_tags(&id(&device_id)?, &SetTags { tags }).await;
-            set.map_err(Failure::unknown_id("device", &device_id))?;
+            let result = devices.set_tags(&parse_device_id(&device_id)?, &SetTags { tags }).await;
+            result.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Untag { device_id, names } => {
-            untag(&notify, &id(&device_id)?, &names).await?;
+            untag(&notify, &parse_device_id(&device_id)?, &names).await?;
             session.out.done()
         }
     }
@@ -233,10 +233,11 @@ async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Resul
     Err(Failure::NoMatch(format!("`{device_id}` has no {noun} {}", missing.join(", "))))
 }
 
-fn id(text: &str) -> Result<DeviceId, Failure> {
+fn parse_device_id(text: &str) -> Result<DeviceId, Failure> {
     parse_caller_id("device_id", text, DeviceId::new)
 }
 
+/// The request of `notify devices register`: that of `--file`, or that of the other arguments.
 fn registration(args: Register) -> Result<RegisterDevice, Failure> {
     if let Some(path) = &args.file {
         return input::request(path);

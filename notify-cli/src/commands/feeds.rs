@@ -100,18 +100,23 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
     }
 }
 
-/// Why the server cannot read a feed: the error of the last fetch. Before the first fetch, the server
-/// checks the feed if its address looks private or has an unusual port, which the server may refuse.
+/// Why the server cannot read a feed: the error of the last fetch. Before the first fetch, the function
+/// requests a check, but only if the server may refuse the address: it looks private or has an unusual port.
 async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
-    let is_public = address::is_public(&feed.url);
     match feed.status {
         FeedStatus::Ok => Vec::new(),
         FeedStatus::Failing => feed.last_error.into_iter().collect(),
-        FeedStatus::Pending if is_public && !address::has_unusual_port(&feed.url) => Vec::new(),
-        FeedStatus::Pending => match notify.feeds().check(&CheckFeed { url: feed.url }).await {
-            Ok(checked) if checked.status == FeedStatus::Failing => checked.problems,
-            Ok(_) | Err(_) => Vec::new(),
-        },
+        FeedStatus::Pending => {
+            let may_be_refused =
+                !address::is_public(&feed.url) || address::has_unusual_port(&feed.url);
+            if !may_be_refused {
+                return Vec::new();
+            }
+            match notify.feeds().check(&CheckFeed { url: feed.url }).await {
+                Ok(checked) if checked.status == FeedStatus::Failing => checked.problems,
+                Ok(_) | Err(_) => Vec::new(),
+            }
+        }
     }
 }
 

@@ -84,12 +84,12 @@ async fn confirm_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Fa
     };
     let app = notify.admin().get_app(app).await?.name;
     let name = key.name.map_or_else(String::new, |name| format!(" `{name}`"));
-    let used = key.last_used_at.map_or_else(
+    let last_use = key.last_used_at.map_or_else(
         || "never used".to_owned(),
         |at| format!("last used on {}", output::day(at.as_ms())),
     );
     confirm::ask(&format!(
-        "Revoke the API key{name} ({}, {used}) of the application `{app}`? The server refuses it at \
+        "Revoke the API key{name} ({}, {last_use}) of the application `{app}`? The server refuses it at \
          once. This cannot be undone.",
         key.hint
     ))

@@ -93,8 +93,8 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         Providers::Put { provider, file, app } => {
             let config = configuration(provider, &file, &input::read(&file)?)?;
             let app = session.app(app.app.as_deref()).await?;
-            let put = notify.admin().put_provider(app, provider, &config).await;
-            put.map_err(Failure::unknown_id("application", &app))?;
+            let result = notify.admin().put_provider(app, provider, &config).await;
+            result.map_err(Failure::unknown_id("application", &app))?;
             session.out.done()
         }
         Providers::Get { provider, app } => {
@@ -114,11 +114,11 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let checked = notify.admin().test_provider(app, provider).await;
             let checked = checked.map_err(not_configured(provider, app))?;
             session.out.show(&checked, &view::PROVIDER_CHECKED)?;
-            // Scripts check only the exit status.
-            match checked.ok {
-                true => Ok(()),
-                false => Err(Failure::CheckFailed(format!("{provider}: {}", checked.detail))),
+            if !checked.ok {
+                // Scripts check only the exit status.
+                return Err(Failure::CheckFailed(format!("{provider}: {}", checked.detail)));
             }
+            Ok(())
         }
         Providers::Resume { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;
@@ -152,7 +152,7 @@ async fn confirm_delete(
 ) -> Result<(), Failure> {
     let record = notify.admin().get_app(app).await;
     let name = record.map_err(Failure::unknown_id("application", &app))?.name;
-    let also = match provider {
+    let vapid_warning = match provider {
         ProviderKind::WebPush => {
             " Its VAPID key is deleted too: every browser has to subscribe again."
         }
@@ -160,11 +160,12 @@ async fn confirm_delete(
     };
     confirm::ask(&format!(
         "Remove the provider {provider} of the application `{name}` with its \
-         credentials? Pending deliveries through it fail.{also} This cannot be undone."
+         credentials? Pending deliveries through it fail.{vapid_warning} This cannot be undone."
     ))
 }
 
-/// Whether all deliveries through a provider went out when the view was read.
+/// Whether the provider and all of its push services were available when the view was read. `services` lists
+/// only push services that are not available.
 fn was_available(provider: &ProviderView) -> bool {
     let Some(channel) = &provider.channel else { return false };
     channel.status == ProviderStatus::Available && channel.services.is_empty()

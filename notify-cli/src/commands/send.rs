@@ -178,13 +178,13 @@ fn shortfall_warning(given_ids: usize, preview: &NotificationPreview) -> Option<
     })
 }
 
-/// The distinct ids of a notification.
+/// The distinct device ids of a notification.
 fn device_ids(notification: &CreateNotification) -> BTreeSet<&String> {
     let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
     [device_ids, android_device_ids, ios_device_ids].into_iter().flatten().flatten().collect()
 }
 
-/// A message with the number of unknown ids.
+/// A message with the number of unknown ids among the device ids of the notification.
 fn unknown_ids_message(unknown: u64, notification: &CreateNotification) -> String {
     let given_ids = device_ids(notification).len();
     if given_ids as u64 == unknown {
@@ -218,7 +218,9 @@ async fn warn_of_obstacles(
     notify: &Client,
 ) {
     let ids = device_ids(notification);
-    if ids.is_empty() && notification.content.tags.as_deref().unwrap_or_default().is_empty() {
+    let has_tags = !notification.content.tags.as_deref().unwrap_or_default().is_empty();
+    // A notification to all devices of a platform does not expect particular devices.
+    if ids.is_empty() && !has_tags {
         return;
     }
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
@@ -256,6 +258,7 @@ const OBSTACLES: [StepKind; 8] = [
     StepKind::Paused,
 ];
 
+/// The request of `notify send` without `--file`.
 fn notification(args: Send) -> CreateNotification {
     let (text, content) = args.content.into_parts();
     let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
@@ -309,6 +312,7 @@ pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<()
     session.out.show(&created, &view::CREATED)
 }
 
+/// The request of `notify report` without `--file`.
 fn report(args: Report) -> ReportNotification {
     let (text, content) = args.content.into_parts();
     ReportNotification {

@@ -80,8 +80,11 @@ fn plain_line(event: &Value, kind: &str, cursor: &str) -> String {
 fn human_readable(event: &Value, kind: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
     // People need no fractions of a second.
-    let second = timestamp.split_once('.').map_or(timestamp.into(), |(at, _)| format!("{at}Z"));
-    let mut line = format!("{second}  {kind}");
+    let without_fraction = match timestamp.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => timestamp.to_owned(),
+    };
+    let mut line = format!("{without_fraction}  {kind}");
     let mut data = event["data"].clone();
     // The status of a failed notification is `completed`, which would seem to contradict the event's type.
     if kind == "notification.failed"

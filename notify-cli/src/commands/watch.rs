@@ -99,8 +99,8 @@ struct Blocker {
 }
 
 impl Blocker {
-    /// Finds the current blocker. It asks for the same device again while that device has a blocker,
-    /// because another device may wait for another provider.
+    /// Finds the current blocker. While the device of the previous blocker has one, the function returns
+    /// that one, because another device may wait for another provider.
     async fn find(
         notify: &Client,
         id: &NotificationId,
@@ -120,6 +120,7 @@ impl Blocker {
         }
     }
 
+    /// The blocker of the delivery to this device, if it is pending and has one.
     async fn of_device(
         notify: &Client,
         id: &NotificationId,
@@ -162,7 +163,7 @@ struct Progress {
     started: Instant,
     /// The last printed line.
     last_line: String,
-    /// The number of finished deliveries at the last request.
+    /// The number of finished deliveries at the last request, and the time of that request.
     previous: Option<(u64, Instant)>,
     /// The reason of the last printed blocker, while it persists.
     blocked_by: Option<String>,
@@ -209,7 +210,7 @@ impl Progress {
             let seconds = now.duration_since(at).as_secs_f64().max(f64::EPSILON);
             finished.saturating_sub(previous) as f64 / seconds
         });
-        let line = state(record);
+        let line = state_line(record);
         if !self.line.is_hidden() {
             // The bar is part of the text, so that both are drawn at once and agree.
             let seconds = self.started.elapsed().as_secs();
@@ -230,7 +231,7 @@ impl Progress {
 
     fn end(&self, record: &NotificationRecord) {
         self.line.finish_and_clear();
-        print_message(&state(record));
+        print_message(&state_line(record));
     }
 }
 
@@ -253,7 +254,7 @@ fn bar(finished: u64, targeted: u64) -> String {
 }
 
 /// The state of a notification in one line: `sending: 118 of 400 sent, 2 failed`.
-fn state(record: &NotificationRecord) -> String {
+fn state_line(record: &NotificationRecord) -> String {
     let Counts { targeted, sent, failed, unregistered, expired, canceled, pending, .. } =
         record.counts;
     let mut line = match (record.status, record.send_at) {
@@ -306,20 +307,14 @@ fn no_device_reason(record: &NotificationRecord) -> Option<String> {
         reasons.push(no_such_ids(unknown));
     }
     if excluded > 0 {
-        let without_tag = match (tags.is_empty(), excluded) {
-            (true, _) => "",
-            (false, 1) => ", or lacks the tag",
-            (false, _) => ", or lack the tag",
+        let (devices_are, have, lack) = if excluded == 1 {
+            ("1 given device is".to_owned(), "has", "lacks")
+        } else {
+            (format!("{excluded} given devices are"), "have", "lack")
         };
-        reasons.push(format!(
-            "{} disabled, or {} no address{without_tag}",
-            if excluded == 1 {
-                "1 given device is".to_owned()
-            } else {
-                format!("{excluded} given devices are")
-            },
-            if excluded == 1 { "has" } else { "have" },
-        ));
+        let or_lack_tag =
+            if tags.is_empty() { String::new() } else { format!(", or {lack} the tag") };
+        reasons.push(format!("{devices_are} disabled, or {have} no address{or_lack_tag}"));
     }
     if reasons.is_empty() {
         let platforms = texts_of("platforms");

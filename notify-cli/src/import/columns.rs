@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{failure::Failure, output::unescape_formula};
 
+/// Parses a cell and sets its field in the draft.
 type Setter = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
 
 macro_rules! columns {
@@ -106,9 +107,9 @@ impl Columns {
         let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
         if !missing.is_empty() {
             let missing = column_names(&missing);
-            let is_wide = names.iter().any(|name| name.contains('\0'));
-            let wide = if is_wide { "; is it UTF-16 without its byte-order mark?" } else { "" };
-            return Err(Failure::Usage(format!("the header has no {missing}{wide}")));
+            let is_utf_16 = names.iter().any(|name| name.contains('\0'));
+            let hint = if is_utf_16 { "; is it UTF-16 without its byte-order mark?" } else { "" };
+            return Err(Failure::Usage(format!("the header has no {missing}{hint}")));
         }
         // A report of refused rows has all columns of its file, including the unknown ones.
         let is_unknown_ignored = ignore_unknown || is_report(header.iter());
@@ -117,23 +118,20 @@ impl Columns {
         if !is_unknown_ignored && !unknown.is_empty() {
             return Err(unknown_columns(&unknown));
         }
+        let field_name = |index: usize| fields[index].map(|(field_name, _)| field_name);
         for (index, name) in names.iter().enumerate() {
-            let earlier = names[..index].iter().zip(&fields).find(|(earlier, field)| {
+            let repeated = (0..index).find(|&earlier| {
                 let is_same_field =
-                    matches!((field, &fields[index]), (Some(a), Some(b)) if a.0 == b.0);
-                is_same_field || *earlier == name
+                    field_name(index).is_some() && field_name(earlier) == field_name(index);
+                is_same_field || names[earlier] == *name
             });
-            match earlier {
-                Some((earlier, _)) if earlier == name => {
-                    return Err(Failure::Usage(format!("the header has `{name}` twice")));
-                }
-                Some((earlier, _)) => {
-                    let message =
-                        format!("the columns `{earlier}` and `{name}` are the same field");
-                    return Err(Failure::Usage(message));
-                }
-                None => {}
-            }
+            let Some(earlier) = repeated else { continue };
+            let earlier_name = &names[earlier];
+            return Err(Failure::Usage(if earlier_name == name {
+                format!("the header has `{name}` twice")
+            } else {
+                format!("the columns `{earlier_name}` and `{name}` are the same field")
+            }));
         }
         let is_used = |name: &str| purpose == Purpose::Register || required.contains(&name);
         let setters = fields
@@ -150,16 +148,15 @@ impl Columns {
             errors.push(format!("has {} cells, the header has {}", row.len(), self.0.len()));
         }
         for (cell, setter) in row.iter().zip(&self.0) {
-            let (Some(setter), Ok(cell)) = (setter, std::str::from_utf8(cell)) else {
-                if setter.is_some() {
-                    errors.push(NOT_UTF8.to_owned());
-                }
+            let Some(setter) = setter else { continue };
+            let Ok(cell) = std::str::from_utf8(cell) else {
+                errors.push(NOT_UTF8.to_owned());
                 continue;
             };
             if !cell.is_empty()
-                && let Err(broken) = setter(&mut draft, unescape_formula(cell))
+                && let Err(cell_errors) = setter(&mut draft, unescape_formula(cell))
             {
-                errors.extend(broken);
+                errors.extend(cell_errors);
             }
         }
         let device_id = draft.registration.device_id.clone();
@@ -205,10 +202,12 @@ fn suggestion(name: &str) -> Option<&'static str> {
     COLUMNS.iter().map(|(field, _)| *field).find(|field| normalise(field) == near)
 }
 
+/// The name in lower case, without separators between its words.
 fn normalise(name: &str) -> String {
-    let is_part =
-        |character: &char| !matches!(character, '_' | '-' | '.') && !character.is_whitespace();
-    name.chars().filter(is_part).flat_map(char::to_lowercase).collect()
+    let is_separator =
+        |character: char| matches!(character, '_' | '-' | '.') || character.is_whitespace();
+    let characters = name.chars().filter(|character| !is_separator(*character));
+    characters.flat_map(char::to_lowercase).collect()
 }
 
 /// The names with their noun: ``column `a` ``, ``columns `a`, `b` ``.

@@ -193,11 +193,13 @@ impl Job<'_> {
     }
 }
 
+/// The outcome of a row.
 enum RowOutcome {
     Done {
         /// Whether the device has no address, so that it cannot receive anything.
         lacks_address: bool,
     },
+    /// The address of the device is dead, so the row was not sent.
     LeftOut,
     Refused(RefusedRow),
     /// The row was not executed, for a reason other than the row itself.
@@ -243,8 +245,8 @@ pub(crate) async fn run(
     state.save()?;
     match end? {
         End::Completed => state.finish()?,
-        End::Interrupted => return Err(state.stopped(None)),
-        End::Failed(cause) => return Err(state.stopped(Some(cause))),
+        End::Interrupted => return Err(state.early_end(None)),
+        End::Failed(cause) => return Err(state.early_end(Some(cause))),
     }
     show(&state, purpose, session)?;
     if let Some(first) = state.first_refused() {
@@ -264,6 +266,7 @@ pub(crate) async fn run(
     }
 }
 
+/// Prints the result of a completed import.
 fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<(), Failure> {
     let Counts { done, left_out, refused, duplicates, replaced, moved, without_address } =
         state.counts();
@@ -354,6 +357,7 @@ async fn execute(notify: &Client, row: Result<Row, Failure>) -> RowResult {
     RowResult { position, duplicate, outcome }
 }
 
+/// Executes the calls of an operation.
 async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
     let TagUpdate { device_id, tags } = match operation {
         Operation::Register(registration, update) => {

@@ -61,15 +61,17 @@ impl Draft {
     /// Parses a line of NDJSON. The line may be a registration, a device as the API returns it, or a row of
     /// a report. Most lines are plain registrations, so the parser tries that first.
     pub(super) fn from_json(line: &[u8]) -> Result<Self, Vec<String>> {
-        match (RegisterDevice::from_json(line.trim_ascii()), members(line)) {
-            (Err(_), Some(members)) => Self::from_members(members),
-            (registration, _) => {
-                let registration = registration.map_err(|violations| violations.into_vec())?;
-                Ok(Self { registration, ..Self::default() })
-            }
+        let registration = RegisterDevice::from_json(line.trim_ascii());
+        if registration.is_err()
+            && let Some(members) = members(line)
+        {
+            return Self::from_members(members);
         }
+        let registration = registration.map_err(|violations| violations.into_vec())?;
+        Ok(Self { registration, ..Self::default() })
     }
 
+    /// Parses a line of NDJSON that has these members. Each member is a name with the JSON text of its value.
     fn from_members(mut members: Vec<(String, String)>) -> Result<Self, Vec<String>> {
         if is_report(members.iter().map(|(name, _)| name.as_bytes())) {
             members.retain(|(name, _)| !is_added(name.as_bytes()));
@@ -114,19 +116,20 @@ impl Draft {
         }
         let device_id = DeviceId::new(self.registration.device_id.clone());
         if purpose == Purpose::Tag {
-            let device_id = match device_id {
-                Ok(device_id) if errors.is_empty() => device_id,
-                Ok(_) => return Err(errors),
+            return match device_id {
+                Ok(device_id) if errors.is_empty() => {
+                    Ok(Operation::Tag(TagUpdate { device_id, tags }))
+                }
+                Ok(_) => Err(errors),
                 Err(rule) => {
                     errors.insert(0, format!("device_id: {rule}"));
-                    return Err(errors);
+                    Err(errors)
                 }
             };
-            return Ok(Operation::Tag(TagUpdate { device_id, tags }));
         }
         self.fill_sdk_type();
         let is_dead = self.take_state(&mut errors);
-        let is_subscription = is_subscribed(&self.registration.platform);
+        let is_subscription = is_subscription_platform(&self.registration.platform);
         let subscribe = if is_subscription { self.take_subscription(&mut errors) } else { None };
         let violations = match &subscribe {
             Some(subscribe) => subscribe.clone().validate(now).err(),
@@ -136,26 +139,28 @@ impl Draft {
                 self.registration.clone().validate(now).err()
             }
         };
-        // The rules of the request come before the errors of the other fields.
-        let mut all = violations.map(|violations| violations.into_vec()).unwrap_or_default();
-        all.append(&mut errors);
-        let errors = all;
-        match (device_id, subscribe) {
-            (Ok(_), _) if errors.is_empty() && is_dead => Ok(Operation::LeaveOut),
-            (Ok(device_id), Some(subscribe)) if errors.is_empty() => {
-                Ok(Operation::Subscribe(subscribe, TagUpdate { device_id, tags }))
-            }
-            (Ok(device_id), None) if errors.is_empty() => {
-                Ok(Operation::Register(self.registration, TagUpdate { device_id, tags }))
-            }
-            _ => Err(errors),
+        let request_errors = violations.map(|violations| violations.into_vec()).unwrap_or_default();
+        // The errors of the request come before the errors of the other fields.
+        let errors = [request_errors, errors].concat();
+        // The errors of the request include that of an invalid device id.
+        let Ok(device_id) = device_id else { return Err(errors) };
+        if !errors.is_empty() {
+            return Err(errors);
         }
+        if is_dead {
+            return Ok(Operation::LeaveOut);
+        }
+        let update = TagUpdate { device_id, tags };
+        Ok(match subscribe {
+            Some(subscribe) => Operation::Subscribe(subscribe, update),
+            None => Operation::Register(self.registration, update),
+        })
     }
 
     /// Sets `sdk_type` if it is absent. Each platform has only one.
     fn fill_sdk_type(&mut self) {
         let RegisterDevice { platform, sdk_type, .. } = &mut self.registration;
-        if sdk_type.is_empty() && !is_subscribed(platform) {
+        if sdk_type.is_empty() && !is_subscription_platform(platform) {
             *sdk_type = match &**platform {
                 "ios" => "ios_push",
                 // For an unknown platform, only the platform is reported as an error.
@@ -209,6 +214,7 @@ impl Draft {
         })
     }
 
+    /// Adds an error for each field that only subscriptions have.
     fn check_no_subscription(&self, errors: &mut Vec<String>) {
         let platform = &self.registration.platform;
         for (name, is_set) in [
@@ -256,8 +262,8 @@ impl Operation {
     }
 }
 
-/// Whether devices of this platform are subscribed, and not registered.
-pub(super) fn is_subscribed(platform: &str) -> bool {
+/// Whether devices of this platform are created by a subscription, and not by a registration.
+pub(super) fn is_subscription_platform(platform: &str) -> bool {
     platform.parse::<SubscriptionPlatform>().is_ok()
 }
 
@@ -269,10 +275,9 @@ pub(super) fn parse_subscription(text: &str) -> Result<PushSubscription, Vec<Str
     if let Some(fields) = value.as_object_mut()
         && !fields.contains_key("keys")
     {
-        let keys = ["p256dh", "auth"].map(|name| (name.to_owned(), fields.remove(name)));
-        let keys = keys.into_iter().map(|(name, key)| (name, key.unwrap_or_default()));
-        let keys = Value::Object(keys.collect());
-        fields.insert("keys".to_owned(), keys);
+        let keys = ["p256dh", "auth"]
+            .map(|name| (name.to_owned(), fields.remove(name).unwrap_or_default()));
+        fields.insert("keys".to_owned(), Value::Object(keys.into_iter().collect()));
     }
     let body = serde_json::json!({ "platform": "web", "subscription": value }).to_string();
     let subscribe =
@@ -354,7 +359,9 @@ pub(super) struct RowOrder {
 
 /// The place of a row in the order. Later rows with one of its keys wait until the ticket is dropped.
 pub(super) struct Ticket {
+    /// A receiver for each earlier row that the row waits for. It is closed when that row has finished.
     predecessors: Vec<watch::Receiver<()>>,
+    /// Closes the receivers of later rows when it is dropped.
     _done: watch::Sender<()>,
 }
 
@@ -390,6 +397,7 @@ pub(super) struct Duplicate {
     pub(super) address: bool,
 }
 
+/// Finds rows with the device or the address of an earlier row.
 #[derive(Default)]
 pub(super) struct DuplicateDetector {
     hasher: RandomState,

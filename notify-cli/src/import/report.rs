@@ -77,6 +77,7 @@ pub(super) struct ReportState {
 /// The report. Its file is created with the first refused row.
 pub(super) struct Report {
     path: ReportPath,
+    /// The part of the file that has been written; `None` before the file is created.
     written: Option<ReportState>,
     file: Option<File>,
 }
@@ -137,6 +138,7 @@ impl Report {
         Ok(())
     }
 
+    /// Creates the file, with the first candidate that does not exist as its path.
     fn create(&mut self) -> Result<(), Failure> {
         for path in self.path.candidates() {
             match OpenOptions::new().write(true).create_new(true).open(&path) {

@@ -130,6 +130,7 @@ impl Source {
     }
 }
 
+/// Sends the rows of a CSV file.
 fn read_csv<R: Read>(
     mut csv: csv::Reader<BoundedReader<R>>,
     ignore_unknown_columns: bool,
@@ -167,6 +168,7 @@ fn read_csv<R: Read>(
     }
 }
 
+/// Sends the rows of an NDJSON file.
 fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
     let mut text = Vec::new();
     let (mut line, mut bytes) = (0, 0);
@@ -194,6 +196,7 @@ fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadErr
     }
 }
 
+/// Sends the elements of a JSON list as rows.
 fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
     for_each_element(input, |element| {
         let is_new =
@@ -329,11 +332,12 @@ fn csv_reader<R: Read>(input: R, delimiter: u8) -> csv::Reader<BoundedReader<R>>
 /// The line on which a row begins. It is computed from the end of the row, because the reader's position of
 /// the record may be that of an empty line before it.
 fn first_line<R: Read>(csv: &csv::Reader<BoundedReader<R>>, row: &ByteRecord) -> u64 {
-    let (after, input) = (csv.position(), csv.get_ref());
-    let is_last = after.byte() == input.bytes;
-    let is_ended = !is_last || (input.last == Some(b'\n') && !input.quotes.is_open());
-    let inside = row.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
-    after.line() - inside - u64::from(is_ended)
+    let (end, input) = (csv.position(), csv.get_ref());
+    let is_last_row = end.byte() == input.bytes;
+    // After a line break, the end is on the next line. Only the last row may have no line break.
+    let has_line_break = !is_last_row || (input.last == Some(b'\n') && !input.quotes.is_open());
+    let breaks_in_cells = row.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
+    end.line() - breaks_in_cells - u64::from(has_line_break)
 }
 
 /// Whether the file ended within a quoted cell of this row, which then contains all later lines.
@@ -369,6 +373,7 @@ impl QuoteState {
         self == Self::Open
     }
 
+    /// The state after `byte`, which follows a text with this state.
     fn after(self, byte: u8, delimiter: u8) -> Self {
         match (self, byte) {
             (Self::CellStart | Self::Closing, b'"') => Self::Open,
@@ -386,9 +391,11 @@ struct BoundedReader<R> {
     input: R,
     /// The number of bytes that the current row may still have.
     left: u64,
-    /// The number of bytes read, the last of them, and the state after it.
+    /// The number of bytes that have been read.
     bytes: u64,
+    /// The last byte that has been read.
     last: Option<u8>,
+    /// The quoting state after the last byte.
     quotes: QuoteState,
     delimiter: u8,
 }
@@ -460,13 +467,16 @@ fn for_each_element(
     let mut stop_error = None;
     let mut list = ListVisitor {
         each: &mut |text| {
-            let inside = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
-            let (line, bytes) = (count.lines.get() - inside, count.bytes.get());
+            let breaks_in_element = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
+            let (line, bytes) = (count.lines.get() - breaks_in_element, count.bytes.get());
             count.row_end.set(bytes + ROW_BYTES_MAX);
-            let outcome = each(&Element { text: text.as_bytes(), line, bytes });
-            let continues = matches!(outcome, Ok(true));
-            stop_error = outcome.err().or(stop_error.take());
-            continues
+            match each(&Element { text: text.as_bytes(), line, bytes }) {
+                Ok(continues) => continues,
+                Err(error) => {
+                    stop_error = Some(error);
+                    false
+                }
+            }
         },
         is_stopped: false,
     };
@@ -488,6 +498,7 @@ fn for_each_element(
 
 /// Visits the elements of the list.
 struct ListVisitor<'a> {
+    /// Called with the JSON text of each element. The visitor stops if it returns false.
     each: &'a mut dyn FnMut(&str) -> bool,
     is_stopped: bool,
 }

@@ -178,7 +178,7 @@ impl ImportState {
         RefusedRow { device_id, source_row, errors }: &RefusedRow,
     ) -> Result<(), Failure> {
         let line = position.line;
-        let is_first = self.report.path().is_none();
+        let had_report_file = self.report.path().is_some();
         let description = || match &**device_id {
             "" => format!("line {line}: {}", errors.join("; ")),
             device_id => format!("line {line}: {device_id}: {}", errors.join("; ")),
@@ -193,10 +193,10 @@ impl ImportState {
         self.file.duplicates += u64::from(duplicate.device || duplicate.address);
         self.file.position = position;
         // The state must contain the path of a new report, so that a run after a crash continues it.
-        if is_first { self.save() } else { Ok(()) }
+        if had_report_file { Ok(()) } else { self.save() }
     }
 
-    /// Saves the progress after [`SAVE_ROWS`] or [`SAVE_INTERVAL`].
+    /// Saves the progress if [`SAVE_ROWS`] rows or [`SAVE_INTERVAL`] have passed since it was last saved.
     pub(super) fn save_if_due(&mut self) -> Result<(), Failure> {
         let rows = self.file.position.rows - self.saved_rows;
         if rows < SAVE_ROWS && (rows == 0 || self.saved_at.elapsed() < SAVE_INTERVAL) {
@@ -226,7 +226,7 @@ impl ImportState {
     }
 
     /// The failure of an import that ends early; `cause` is `None` if the user interrupted it.
-    pub(super) fn stopped(&self, cause: Option<Failure>) -> Failure {
+    pub(super) fn early_end(&self, cause: Option<Failure>) -> Failure {
         let line = self.file.position.line;
         match cause {
             // The same command would fail again, so the message must not suggest to run it again.
@@ -239,6 +239,7 @@ impl ImportState {
     }
 }
 
+/// Reads the state file; `None` if there is none.
 fn read_state(path: &Path) -> Result<Option<StateFile>, Failure> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -261,6 +262,7 @@ fn replace(path: &Path, state: &StateFile) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
+/// Removes the state file, if it exists.
 fn remove(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(path)(error)),

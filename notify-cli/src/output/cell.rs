@@ -183,20 +183,21 @@ fn outcomes(notification: &Value) -> String {
     lines.join("\n")
 }
 
-fn channel(channel: &Value) -> String {
-    let mut text = plain(channel.get("state"));
-    if !channel["until"].is_null() {
-        text.push_str(&format!(" until {}", table_cell(channel.get("until"), CellKind::Time)));
+/// The state of deliveries through a provider, followed by that of each of its push services.
+fn channel(status: &Value) -> String {
+    let state = plain(status.get("state"));
+    let mut text = state.clone();
+    if !status["until"].is_null() {
+        text.push_str(&format!(" until {}", table_cell(status.get("until"), CellKind::Time)));
     }
-    text.push_str(&match (&*plain(channel.get("state")), channel["reason"].as_str()) {
+    text.push_str(&match (&*state, status["reason"].as_str()) {
         ("held", Some(reason)) => format!(": the credentials are refused ({reason})"),
         ("stopped", _) => ": too many addresses looked dead at once".to_owned(),
         (_, Some(reason)) => format!(" ({reason})"),
         (_, None) => String::new(),
     });
-    let services = channel["services"].as_array().into_iter().flatten();
-    for service in services {
-        text.push_str(&format!("; {} {}", plain(service.get("service")), self::channel(service)));
+    for service in status["services"].as_array().into_iter().flatten() {
+        text.push_str(&format!("; {} {}", plain(service.get("service")), channel(service)));
     }
     text
 }
@@ -271,11 +272,12 @@ fn webhook(hook: &Value) -> String {
     }
 }
 
-/// A device without an address is enabled, but receives nothing.
+/// Whether a device can receive notifications, or why not. A device without an address is enabled, but
+/// receives nothing.
 fn device_state(device: &Value) -> &str {
     let has_address = ["push_token", "subscription", "recipient_id"]
         .iter()
-        .any(|name| device.get(name).is_some_and(|address| !address.is_null()));
+        .any(|field| device.get(field).is_some_and(|address| !address.is_null()));
     if device["enabled"] == false {
         device["disabled_reason"].as_str().unwrap_or("disabled")
     } else if has_address {
@@ -295,6 +297,7 @@ fn tag(tag: &Value) -> String {
     if tag["value"] == false { format!("{name}=false") } else { name.to_owned() }
 }
 
+/// The value as text: a string unchanged, any other value as JSON, and nothing for null.
 fn plain(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

@@ -38,6 +38,7 @@ pub(crate) struct Rows<'a> {
     sink: Sink<'a>,
 }
 
+/// The format that is printed, with its state.
 enum Sink<'a> {
     Table {
         out: &'a mut dyn Write,
@@ -45,7 +46,7 @@ enum Sink<'a> {
         is_printed: bool,
         is_terminal: bool,
     },
-    /// A listing in the form of the API, as one page.
+    /// All records in one response, in the form of a listing of the API.
     Json {
         out: &'a mut dyn Write,
         has_rows: bool,
@@ -77,7 +78,7 @@ impl<'a> Rows<'a> {
             }
             Format::Csv => {
                 let mut csv = csv_writer(out);
-                csv.write_record(view.export.iter().map(|column| column.name)).map_err(io)?;
+                csv.write_record(view.export.iter().map(|column| column.name)).map_err(io_error)?;
                 Sink::Csv { csv: Box::new(csv), is_terminal }
             }
         };
@@ -115,7 +116,7 @@ impl<'a> Rows<'a> {
                     let cell = csv_cell(record.pointer(column.pointer));
                     if *is_terminal { printable_lines(&cell) } else { cell }
                 });
-                csv.write_record(cells).map_err(io)?;
+                csv.write_record(cells).map_err(io_error)?;
             }
             Sink::Table { out, rows, is_printed, is_terminal: _ } => {
                 let cells = self.view.columns.iter();
@@ -162,7 +163,7 @@ pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
 }
 
 /// Returns the I/O error inside of a CSV error, so that a closed pipe is recognised.
-fn io(error: csv::Error) -> io::Error {
+fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
@@ -217,14 +218,16 @@ fn cell_width_min(column: &Column, cell: &str) -> usize {
     }
 }
 
+/// A listing as a table of the columns with these indexes.
 fn table(view: &View, rows: &[Vec<String>], indexes: &[usize], width_limit: Option<u16>) -> Table {
     let mut table = styled(width_limit);
     table.set_header(indexes.iter().map(|index| view.columns[*index].name));
-    let is_never_cut = |column: &Column| matches!(column.kind, CellKind::Whole | CellKind::Payload);
-    let is_whole = view.columns.iter().any(is_never_cut);
+    let is_never_shortened =
+        |column: &Column| matches!(column.kind, CellKind::Whole | CellKind::Payload);
+    let has_full_rows = view.columns.iter().any(is_never_shortened);
     for cells in rows {
         let mut row = Row::from(indexes.iter().map(|index| &cells[*index]));
-        if !is_whole {
+        if !has_full_rows {
             row.max_height(ROW_LINES_MAX);
         }
         table.add_row(row);
@@ -316,6 +319,7 @@ pub(super) fn record(record: &Value, view: &View, width_limit: Option<u16>) -> S
     }
 }
 
+/// An empty table in the style of the command.
 fn styled(width_limit: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);

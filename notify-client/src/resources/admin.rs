@@ -223,7 +223,7 @@ handle! {
             &["apps", &app.to_string(), "providers", provider.as_str(), "test"],
         ));
 
-    /// Resumes the deliveries through a provider that are held:
+    /// Resumes the held deliveries of a provider:
     /// `POST /admin/v1/apps/:id/providers/:provider/resume`.
     ///
     /// # Errors

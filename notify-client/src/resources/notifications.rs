@@ -41,7 +41,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its
-    /// campaign is not active. A payload that is too large is returned with that problem.
+    /// campaign is not active. A payload that is too large is not an error: its `problems` say so.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{CreateNotification, Platform};
@@ -123,7 +123,8 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if nothing is left to
-    /// cancel. A repetition also gets this error if the first call succeeded but its response was lost.
+    /// cancel. The call also ends with this error if an attempt succeeded, its response was lost, and the
+    /// client retried.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::NotificationId;
@@ -249,13 +250,13 @@ handle! {
     /// # use notify_client::notify_core::{AnswerPoll, Poll};
     /// # async fn example(notify: notify_client::Client, poll: Poll)
     /// # -> Result<(), notify_client::Error> {
-    /// let by = AnswerPoll { device_id: Some("pixel-7".into()) };
-    /// notify.polls().answer(&poll.id, poll.answers[0].id, &by).await?;
+    /// let request = AnswerPoll { device_id: Some("pixel-7".into()) };
+    /// notify.polls().answer(&poll.id, poll.answers[0].id, &request).await?;
     /// # Ok(())
     /// # }
     /// ```
-    fn answer(poll: &NotificationId, answer: AnswerId, by: &AnswerPoll) -> () =
+    fn answer(poll: &NotificationId, answer: AnswerId, request: &AnswerPoll) -> () =
         Call::v1(Method::POST, &["polls", poll.as_str(), "answers", &answer.to_string()])
             .discard_response()
-            .body(by);
+            .body(request);
 }

@@ -68,8 +68,8 @@ handle! {
     fn test(id: WebhookId) -> WebhookAttempt =
         Call::v1(Method::POST, &["webhooks", &id.to_string(), "test"]).body(&NoBody {});
 
-    /// Sends a message now: `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`. The message may be
-    /// delivered, failed, or waiting for a retry.
+    /// Sends a message again, now: `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`. The message may
+    /// have been delivered, may have failed, or may be waiting for a retry.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if an id is unknown; [`crate::Error::Rejected`] if the
@@ -82,9 +82,9 @@ handle! {
         .discard_response()
         .body(&NoBody {});
 
-    /// Sends messages now that were created at `since` or later, and that failed or wait for a retry:
-    /// `POST /v1/webhooks/:id/recover`. If `more` is true, the queue had no room for all of them: repeat
-    /// the call later.
+    /// Sends again, now, the messages that were created at `since` or later and that failed or wait for a
+    /// retry: `POST /v1/webhooks/:id/recover`. If `more` of the response is true, the queue had no room for
+    /// all of them: repeat the call later.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if the
@@ -108,13 +108,15 @@ handle! {
     }
 
     paged {
-        /// One page of the messages to a webhook: `GET /v1/webhooks/:id/attempts`.
+        /// One page of the messages to a webhook, each with the result of its last attempt:
+        /// `GET /v1/webhooks/:id/attempts`.
         ///
         /// # Errors
         /// [`crate::Error::NotFound`] if the id is unknown.
         fn attempts;
 
-        /// All messages to a webhook, starting with the page that the query selects.
+        /// All messages to a webhook, each with the result of its last attempt. They start with the page
+        /// that the query selects.
         fn all_attempts;
 
         (id: WebhookId, query: &PageQuery) -> WebhookAttemptList =

@@ -256,6 +256,7 @@ fn check_strings(strings: Vec<PaString>, validator: &mut Validator) -> Vec<Campa
     valid
 }
 
+/// The largest number of features of this type in a template.
 fn count_max(kind: FeatureKind) -> usize {
     match kind {
         FeatureKind::ContentFeed => CONTENT_FEEDS_MAX,
@@ -347,13 +348,13 @@ impl TemplateFeed {
         });
         let url = validator.http_url(&at.field("url"), self.url);
         let name = validator.text_up_to(&at.field("name"), self.name, LISTED_NAME_CHARS_MAX);
-        let (field, what) = match (self.id.is_some(), url, name) {
-            (true, None, _) => return id.map(|id| FeedRef::Id { id }),
-            (false, Some(url), Some(name)) => return Some(FeedRef::Url { url, name }),
-            (true, Some(_), _) => ("url", "must not be combined with id"),
-            (false, Some(_), None) => ("name", "is required with url"),
-            (false, None, Some(_)) => ("url", "is required with name"),
-            (false, None, None) => ("id", "is required, or url with name"),
+        let (field, what) = match (self.id, url, name) {
+            (Some(_), None, _) => return id.map(|id| FeedRef::Id { id }),
+            (None, Some(url), Some(name)) => return Some(FeedRef::Url { url, name }),
+            (Some(_), Some(_), _) => ("url", "must not be combined with id"),
+            (None, Some(_), None) => ("name", "is required with url"),
+            (None, None, Some(_)) => ("url", "is required with name"),
+            (None, None, None) => ("id", "is required, or url with name"),
         };
         validator.violation(&at.field(field), what);
         None
@@ -443,6 +444,7 @@ impl TemplateButton {
         Some(CampaignButton { action, data: self.data, other_fields: fields })
     }
 
+    /// Adds a violation for each field that the type requires and that is absent.
     fn check_required(&self, kind: ButtonKind, at: &Path<'_>, validator: &mut Validator) {
         let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let required: &[(&str, bool)] = match kind {

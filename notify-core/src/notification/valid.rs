@@ -296,12 +296,13 @@ impl CreateNotification {
             return Some(Target::Devices { android, ios, any });
         }
         let platforms = self.platforms.as_deref();
-        let mut has_empty_list = false;
-        for (name, _) in lists.iter().filter(|(_, ids)| ids.is_some()) {
-            // An empty list often comes from a mistake of the caller. It must not target all devices.
-            has_empty_list = true;
+        // Every list that is given is empty here. An empty list often comes from a mistake of the caller. It
+        // must not target all devices.
+        let empty_lists = || lists.iter().filter(|(_, ids)| ids.is_some());
+        for (name, _) in empty_lists() {
             validator.violation(&path(name), "must hold at least 1 id when it is given");
         }
+        let has_empty_list = empty_lists().next().is_some();
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
             return None;
         }

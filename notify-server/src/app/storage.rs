@@ -50,7 +50,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }
-    let path = config.database();
+    let path = config.database_path();
     refuse_missing_database(config, &path)?;
     create_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
@@ -90,7 +90,7 @@ fn refuse_missing_database(config: &Config, path: &Path) -> Result<(), AppError>
 /// of the database.
 pub(super) fn write_marker(config: &Config) -> Result<(), AppError> {
     let path = config.data_dir.join(MARKER);
-    if path.exists() || !config.database().exists() {
+    if path.exists() || !config.database_path().exists() {
         return Ok(());
     }
     std::fs::write(&path, MARKER_TEXT).map_err(|source| AppError::DataDir { path, source })
@@ -272,12 +272,12 @@ mod tests {
         std::fs::write(folder.path().join("notify.db.lock"), "").unwrap();
         std::fs::write(folder.path().join("master.key"), "a key of one's own").unwrap();
         open_store(&config, true).await.unwrap().close().await;
-        std::fs::remove_file(config.database()).unwrap();
+        std::fs::remove_file(config.database_path()).unwrap();
         for serves in [true, false] {
             let error = open_store(&config, serves).await.unwrap_err();
             assert!(matches!(error, AppError::NoDatabase { .. }), "{error:?}");
             assert!(error.to_string().contains("restore the last backup"), "{error}");
-            assert!(!config.database().exists());
+            assert!(!config.database_path().exists());
         }
     }
 
@@ -296,7 +296,7 @@ mod tests {
                 }
             }
             if emptied {
-                std::fs::write(config.database(), "").unwrap();
+                std::fs::write(config.database_path(), "").unwrap();
             }
             let error = open_store(&config, true).await.unwrap_err();
             assert!(matches!(error, AppError::NoDatabase { .. }), "{error:?}");

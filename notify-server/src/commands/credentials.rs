@@ -18,7 +18,7 @@ const APPS_PER_PAGE: u32 = 100;
 /// Deletes all credentials that the current master key does not open. Without a master key, these
 /// are all credentials.
 pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
-    let database = config.database();
+    let database = config.database_path();
     let exists = config.database_url.is_some() || database.exists();
     ensure!(exists, "there is no database at {}", database.display());
     let store = open_store(config, true).await?;

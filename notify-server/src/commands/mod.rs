@@ -45,7 +45,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
 /// Opens the database, and creates it if it is missing. After it created a database, it prints the
 /// data folder, because the operator may have meant another folder.
 async fn open_or_create(config: &Config) -> anyhow::Result<Arc<Store>> {
-    let is_new = config.database_url.is_none() && !config.database().exists();
+    let is_new = config.database_url.is_none() && !config.database_path().exists();
     let store = open_store(config, false).await?;
     if is_new {
         let folder = std::path::absolute(&config.data_dir)?;
@@ -78,7 +78,7 @@ fn print(line: &str) -> anyhow::Result<()> {
 /// `notify-server confirm-clock`: makes the servers of the database trust their clock again after
 /// it jumped. Servers check for a confirmation once a minute while they do not trust the clock.
 async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
-    let database = config.database();
+    let database = config.database_path();
     let exists = config.database_url.is_some() || database.exists();
     ensure!(exists, "there is no database at {}", database.display());
     let store = open_store(config, false).await?;
@@ -99,7 +99,7 @@ async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
         "a PostgreSQL database is copied by its own tool: pg_dump --format=custom; keep the master \
          key too, in another place"
     );
-    let database = config.database();
+    let database = config.database_path();
     ensure!(database.exists(), "there is no database at {}", database.display());
     ensure!(!file.exists(), "{} exists already", file.display());
     let target = file.clone();

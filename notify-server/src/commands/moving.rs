@@ -72,7 +72,7 @@ pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
 fn configured_database(config: &Config) -> DatabaseLocation {
     match &config.database_url {
         Some(url) => DatabaseLocation::Postgres(url.clone()),
-        None => DatabaseLocation::file(&config.database()),
+        None => DatabaseLocation::file(&config.database_path()),
     }
 }
 

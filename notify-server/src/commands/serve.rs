@@ -17,7 +17,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let hangups = signals::Hangups::listen()?;
     descriptors::raise_limit();
     let folder_path = std::path::absolute(&config.data_dir)?;
-    let is_new = !config.database().exists();
+    let is_new = !config.database_path().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let app = App::start(config).await?;
     let folder = folder_path.display();

@@ -163,9 +163,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The database file, if PostgreSQL is not used.
+    /// The path of the SQLite database. It has no meaning if `database_url` is set.
     #[must_use]
-    pub fn database(&self) -> PathBuf {
+    pub fn database_path(&self) -> PathBuf {
         self.data_dir.join(DATABASE_FILE)
     }
 

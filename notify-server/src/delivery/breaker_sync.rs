@@ -392,8 +392,8 @@ async fn pull(context: &EngineContext, last_read_no: &mut i64) -> Result<(), Sto
 }
 
 impl Lane {
-    /// Publishes the circuit breakers of the lane that changed: the breaker of the provider, and those
-    /// of its upstreams.
+    /// Publishes those circuit breakers of the lane that have changed: the breaker of the provider, and
+    /// those of its upstreams.
     async fn publish_breakers(&self) -> Result<(), StoreError> {
         self.publish(&self.breaker, "").await?;
         for (name, upstream) in self.upstreams.all_with_own_breaker() {

@@ -324,7 +324,7 @@ impl PageTask {
                     DeliveryMode::Send { .. } if self.dispatch.has_expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
-                    // A notification without an expiry has a single attempt, and does not wait for
+                    // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
                     DeliveryMode::Send { .. }
                         if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
@@ -342,7 +342,7 @@ impl PageTask {
                     // probe, which must then be sent.
                     DeliveryMode::Send { .. } => match self.lane.check_chat(key, now) {
                         Ok(()) => break,
-                        Err(due_at) => self.convert_to_retry(key, due_at, now),
+                        Err(due_at) => self.postpone_as_retry(key, due_at, now),
                     },
                 }
             } else {
@@ -377,8 +377,8 @@ impl PageTask {
         result
     }
 
-    /// Turns a delivery into a retry without an attempt.
-    fn convert_to_retry(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
+    /// Stores a delivery as a retry before its first attempt, because its chat got a message too recently.
+    fn postpone_as_retry(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
         let retry = NewRetry {
             key,
             attempts: 0,

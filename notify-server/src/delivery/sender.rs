@@ -379,6 +379,7 @@ pub(crate) struct CheckpointBuilder {
 
 /// The state of a page at a checkpoint, in addition to the results of its deliveries. The fields are those
 /// of [`Checkpoint`].
+#[derive(Clone, Copy)]
 pub(crate) struct PageProgress {
     pub(crate) targeted: u64,
     pub(crate) excluded: u64,

@@ -312,6 +312,7 @@ impl<'a> Fields<'a> {
     /// A required object. Adds a violation and returns `None` if it is missing or invalid.
     fn required_object(&mut self, name: &'static str) -> Option<&'a Map<String, Value>> {
         let Some(value) = self.value(name) else {
+            // A body that is not an object is one violation already. Its fields are not reported as missing.
             if self.members.is_some() {
                 self.add_violation(name, "is required");
             }

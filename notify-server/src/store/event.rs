@@ -21,8 +21,8 @@ use crate::store::{
     StoreError,
 };
 
-/// The number of events of an application that a trim keeps. An endpoint may lag behind by as many
-/// events.
+/// The number of events of an application that a trim keeps. An endpoint can fall behind
+/// by so many events without missing one.
 pub const EVENTS_KEPT_MAX: i64 = 200_000;
 /// How long an event is kept, in milliseconds: 7 days.
 pub const EVENTS_KEPT_MS: i64 = 7 * 86_400_000;

@@ -457,9 +457,9 @@ fn add_not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), S
 /// Adds the deliveries of open pages that have neither outcome nor retry.
 fn add_sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
     let mut pages = connection.prepare_cached(concat!(
-        "select d.platform, sum(p.waiting), min(n.due_at) from
+        "select d.platform, sum(p.sending), min(n.due_at) from
          (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
-          - retrying as waiting from pages indexed by pages_open where finished = 0
+          - retrying as sending from pages indexed by pages_open where finished = 0
           order by ",
         seq_of!("no"),
         " limit ?1) p join dispatches d on d.no = p.dispatch_no

@@ -68,15 +68,14 @@ impl CursorCodec {
         std::array::from_fn(|at| digest.as_ref()[at])
     }
 
-    /// Decodes the cursor of a request for rows in the order of a number; `None` for the first
-    /// page.
+    /// Decodes the cursor of a list that is sorted by a number; `None` for the first page.
     pub(super) fn decode_number(self, page: &PageRequest) -> Result<Option<i64>, StoreError> {
         let Some(position) = self.decode_request(page)? else { return Ok(None) };
         let bytes = position.try_into().map_err(|_| invalid_cursor())?;
         Ok(Some(i64::from_be_bytes(bytes)))
     }
 
-    /// Decodes the cursor of a request for rows in the order of a text; `None` for the first page.
+    /// Decodes the cursor of a list that is sorted by a text; `None` for the first page.
     pub(super) fn decode_text(self, page: &PageRequest) -> Result<Option<String>, StoreError> {
         let Some(position) = self.decode_request(page)? else { return Ok(None) };
         String::from_utf8(position).map(Some).map_err(|_| invalid_cursor())
@@ -99,7 +98,7 @@ impl CursorCodec {
         Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
     }
 
-    /// As [`CursorCodec::page`], for rows in the order of a text.
+    /// As [`CursorCodec::page`], for a list that is sorted by a text.
     pub(super) fn page_by_text<T>(self, mut rows: Vec<(String, T)>, page: &PageRequest) -> Page<T> {
         let next = split_next(&mut rows, page).map(|position| self.encode(position.as_bytes()));
         Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }

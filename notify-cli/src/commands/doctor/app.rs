@@ -128,7 +128,8 @@ fn check_environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option
     Some(Finding::failed("ios_env", about, detail).with_hint(hint))
 }
 
-/// Checks the contact that push services get (RFC 8292, section 2.1). Apple refuses an invalid address.
+/// Checks the VAPID subject, which is the contact address that the server sends to push services (RFC 8292,
+/// section 2.1). Apple refuses an invalid address.
 fn check_subject(app: &str, about: &str, subject: &str) -> Finding {
     let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
     let address = address.or_else(|| subject.strip_prefix("https://"));

@@ -8,7 +8,7 @@ use crate::output::{pluralize, time};
 /// Most feeds of an application that have separate findings. Further feeds are counted in one finding.
 const FEEDS_SHOWN_MAX: usize = 5;
 
-/// Findings for disabled and failing webhooks.
+/// Findings for disabled and failing webhooks; `broken` contains no other ones.
 pub(super) fn webhooks(app: &str, broken: &[Webhook]) -> Vec<Finding> {
     broken.iter().map(|webhook| webhook_finding(app, webhook)).collect()
 }

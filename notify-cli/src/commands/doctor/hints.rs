@@ -87,6 +87,7 @@ pub(super) fn put_command(provider: ProviderKind, app: &str) -> String {
     format!("`notify providers put {provider} FILE --app {app}`")
 }
 
+/// Why a check failed, according to the detail that the server reports.
 fn cause(provider: ProviderKind, detail: &str) -> Cause {
     let contains_any = |words: &[&str]| words.iter().any(|word| detail.contains(word));
     if provider == ProviderKind::Messenger && detail.contains("invalid_parameter (100") {

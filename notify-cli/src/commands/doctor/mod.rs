@@ -69,11 +69,11 @@ struct AppName {
 impl AppName {
     fn new(app: &App, is_unique: bool) -> Self {
         let App { id, name, .. } = app;
-        match is_unique {
-            true if name.contains('\'') => Self { label: name.clone(), argument: id.to_string() },
-            true => Self { label: name.clone(), argument: format!("'{name}'") },
-            false => Self { label: format!("{name} ({id})"), argument: id.to_string() },
+        if !is_unique {
+            return Self { label: format!("{name} ({id})"), argument: id.to_string() };
         }
+        let argument = if name.contains('\'') { id.to_string() } else { format!("'{name}'") };
+        Self { label: name.clone(), argument }
     }
 }
 

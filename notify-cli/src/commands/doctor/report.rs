@@ -91,19 +91,24 @@ impl Finding {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The finding as text: its check, the detail, and the remedy unless `printed_hints` contains it.
+    /// The finding as text: its check, the detail, and the remedy. The remedy is omitted if `printed_hints`
+    /// contains it, and is added to `printed_hints`. These are pairs of what was checked and its remedy.
     fn lines(&self, printed_hints: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
         let detail_columns = columns.saturating_sub(INDENT.len());
-        let about = if self.about.is_empty() { "" } else { "  " };
-        let mut lines = vec![format!("{} {}{about}{}", self.status.mark(), self.check, self.about)];
-        let detail = wrap(&self.detail, detail_columns);
-        if let (Status::Ok, [detail]) = (self.status, &*detail) {
-            let line = format!("{}{INDENT}{detail}", lines[0]);
+        let gap = if self.about.is_empty() { "" } else { "  " };
+        let title = format!("{} {}{gap}{}", self.status.mark(), self.check, self.about);
+        let detail_lines = wrap(&self.detail, detail_columns);
+        // A passed check has one line, if its detail fits on that line.
+        if self.status == Status::Ok
+            && let [detail] = &*detail_lines
+        {
+            let line = format!("{title}{INDENT}{detail}");
             if line.chars().count() <= columns {
                 return vec![line];
             }
         }
-        lines.extend(detail.into_iter().map(|line| format!("{INDENT}{line}")));
+        let mut lines = vec![title];
+        lines.extend(detail_lines.into_iter().map(|line| format!("{INDENT}{line}")));
         let Some(hint) = &self.hint else { return lines };
         // Two checks can fail with the same remedy, such as those of refused credentials. The remedy is
         // printed once.
@@ -111,9 +116,10 @@ impl Finding {
             *about == self.about && (printed.contains(hint) || hint.contains(printed))
         });
         if !is_printed {
-            let hint = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
-            let arrow = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
-            lines.extend(arrow.zip(hint).map(|(before, line)| format!("{INDENT}{before}{line}")));
+            let hint_lines = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
+            let prefixes = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
+            let hint_lines = prefixes.zip(hint_lines);
+            lines.extend(hint_lines.map(|(prefix, line)| format!("{INDENT}{prefix}{line}")));
         }
         printed_hints.push((self.about.clone(), hint.clone()));
         lines

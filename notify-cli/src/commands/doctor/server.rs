@@ -35,7 +35,8 @@ pub(super) async fn check_reachable(notify: &Client, server: &str, report: &mut 
         }
         Err(Error::Server { status: 503, errors, .. }) => {
             let why = if errors.is_empty() { "no reason given".into() } else { errors.join("; ") };
-            let hint = errors.first().map_or("read the server's log", |error| hint_for(error));
+            let hint =
+                errors.first().map_or("read the server's log", |error| hint_for_obstacle(error));
             let detail = format!("{server} responds, but is not ready: {why}");
             report.add(Finding::failed("server", "", detail).with_hint(hint));
             true
@@ -87,9 +88,12 @@ pub(super) async fn check_configuration(notify: &Client, report: &mut Report) ->
     }
 }
 
+/// Adds the findings about the server's configuration and health.
 fn check_diagnostics(diagnostics: &Diagnostics, report: &mut Report) {
     for obstacle in &diagnostics.obstacles {
-        report.add(Finding::failed("work", "", obstacle.clone()).with_hint(hint_for(obstacle)));
+        report.add(
+            Finding::failed("work", "", obstacle.clone()).with_hint(hint_for_obstacle(obstacle)),
+        );
     }
     if diagnostics.obstacles.is_empty() {
         let detail = format!("version {} reads, writes and delivers", diagnostics.version);
@@ -147,7 +151,7 @@ fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
 }
 
 /// The remedy for an obstacle that the server reports.
-fn hint_for(obstacle: &str) -> &'static str {
+fn hint_for_obstacle(obstacle: &str) -> &'static str {
     if obstacle.contains("storage") {
         "check that the database is up and its disk has room; the server recovers on its own"
     } else {

@@ -42,8 +42,8 @@ const MIB: usize = 1_048_576;
 const READ_BYTES: usize = 524_288;
 /// What a write reserves for its response until the size is known, in bytes.
 const WRITE_BYTES: usize = 16_384;
-/// How long a read waits for earlier responses of its key to be read by their clients. After this
-/// time, the read gets 503.
+/// How long a read waits until clients have read earlier responses to the same key. After this time,
+/// the read gets 503.
 const READ_WAIT: Duration = Duration::from_secs(5);
 /// How often a waiting read checks whether other keys have released memory. Only memory that its
 /// own key releases wakes the read.

@@ -612,8 +612,9 @@ impl Lane {
         self.has_other_work.store(has_other_work, Ordering::Release);
     }
 
-    /// Whether single-device notifications may be started together with their pages. This is so only if
-    /// the lane can send them at once and they do not overtake work that waits in the lane.
+    /// Whether the transaction that starts a single-device notification may also open its page, so that
+    /// the lane sends it without claiming the page. This is allowed only if the lane can send it at once,
+    /// and if it does not overtake work that waits in the lane.
     pub(crate) fn accepts_singles(&self, now: Timestamp) -> bool {
         !self.has_other_work.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX

@@ -58,15 +58,15 @@ pub(super) fn decode<'b>(
     }
     let (bytes, header, declared) = match bytes.strip_prefix(b"\xef\xbb\xbf") {
         // The byte order mark of UTF-8 decides, whatever the header and the document declare.
-        Some(content) => (content, Label::Unknown, Label::Unknown),
+        Some(content) => (content, Charset::Unknown, Charset::Unknown),
         // The bytes did not look like UTF-16, so the document is not in UTF-16, whatever it
         // declares.
         None => {
-            let header = header_charset.map_or(Label::Unknown, label);
-            (bytes, header.for_bytes(), declared_label(bytes).for_bytes())
+            let header = header_charset.map_or(Charset::Unknown, charset_named);
+            (bytes, header.for_bytes(), declared_charset(bytes).for_bytes())
         }
     };
-    if header == Label::Unsupported || declared == Label::Unsupported {
+    if header == Charset::Unsupported || declared == Charset::Unsupported {
         return Err(ParseError::Charset);
     }
     let utf_8 = std::str::from_utf8(bytes).ok();
@@ -190,19 +190,19 @@ fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
 
 /// The charset of the XML declaration. Comments and empty lines before the declaration are
 /// tolerated, although XML does not allow them.
-fn declared_label(bytes: &[u8]) -> Label {
+fn declared_charset(bytes: &[u8]) -> Charset {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(DECLARATION_BYTES)]);
-    let Some((_, rest)) = start.split_once("<?xml") else { return Label::Unknown };
+    let Some((_, rest)) = start.split_once("<?xml") else { return Charset::Unknown };
     let declaration = rest.split("?>").next().unwrap_or_default();
-    let Some((_, value)) = declaration.split_once("encoding") else { return Label::Unknown };
+    let Some((_, value)) = declaration.split_once("encoding") else { return Charset::Unknown };
     let value = value.trim_start().strip_prefix('=').unwrap_or_default().trim_start();
     let Some(quote) = value.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
-        return Label::Unknown;
+        return Charset::Unknown;
     };
-    value[1..].split(quote).next().map_or(Label::Unknown, label)
+    value[1..].split(quote).next().map_or(Charset::Unknown, charset_named)
 }
 
-impl Label {
+impl Charset {
     /// The charset to use for bytes that are not in UTF-16: a declaration of UTF-16 means UTF-8.
     fn for_bytes(self) -> Self {
         match self {
@@ -272,7 +272,7 @@ const CODE_PAGES: [(&str, &str); 9] = [
 
 /// The meaning of a charset name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Label {
+pub(super) enum Charset {
     Known(&'static Encoding),
     /// No name, or a name that is not a charset.
     Unknown,
@@ -282,11 +282,11 @@ pub(super) enum Label {
 }
 
 /// The meaning of a charset name.
-pub(super) fn label(name: &str) -> Label {
+pub(super) fn charset_named(name: &str) -> Charset {
     let name = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
     let bare: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     if bare == "utf7" || bare == "unicode11utf7" {
-        return Label::Unsupported;
+        return Charset::Unsupported;
     }
     let dashed = name.replace(['_', ' '], "-");
     let encoding = browser_encoding(&name)
@@ -294,7 +294,7 @@ pub(super) fn label(name: &str) -> Label {
         .or_else(|| look_up(&ALIASES, &bare))
         .or_else(|| code_page(&bare))
         .or_else(|| iso_8859(&bare));
-    encoding.map_or(Label::Unknown, Label::Known)
+    encoding.map_or(Charset::Unknown, Charset::Known)
 }
 
 /// The encoding of a name that browsers know.
@@ -433,12 +433,14 @@ mod labels_tests {
             ("cp866", "IBM866"),
         ];
         for (name, expected) in cases {
-            let Label::Known(encoding) = label(name) else { panic!("{name} is not known") };
+            let Charset::Known(encoding) = charset_named(name) else {
+                panic!("{name} is not known")
+            };
             assert_eq!(encoding.name(), expected, "{name}");
         }
-        assert_eq!(label("klingon"), Label::Unknown);
-        assert_eq!(label("windows-9999"), Label::Unknown);
-        assert_eq!(label(""), Label::Unknown);
-        assert_eq!(label("utf-7"), Label::Unsupported);
+        assert_eq!(charset_named("klingon"), Charset::Unknown);
+        assert_eq!(charset_named("windows-9999"), Charset::Unknown);
+        assert_eq!(charset_named(""), Charset::Unknown);
+        assert_eq!(charset_named("utf-7"), Charset::Unsupported);
     }
 }

@@ -55,7 +55,7 @@ pub(super) enum UrlRank {
     Alternate,
     AlternateOfOtherType,
     Id,
-    /// An enclosure, such as a recording, of an item without a page.
+    /// The enclosure (for example a recording), if the item has no page.
     Enclosure,
 }
 

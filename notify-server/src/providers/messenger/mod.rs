@@ -1,6 +1,6 @@
 //! Facebook Messenger (developers.facebook.com, "Send API"). The access token of a page authenticates
-//! us. Each person gets one request with at most 2,000 characters of text, and only within 24 hours of
-//! the person's last message. The error "no such user" means that the address is permanently invalid.
+//! us. A request is a message to one person, with at most 2,000 characters of text. Meta accepts it only
+//! within 24 hours of the person's last message. The error "no such user" means that the address is permanently invalid.
 //! Errors about our token or our permissions pause the provider.
 
 #[cfg(test)]
@@ -194,10 +194,10 @@ struct Usage {
     regain: Option<Duration>,
 }
 
-/// One quota in a usage header: the used shares, in percent.
+/// One entry of a usage header: how much of each limit is used, in percent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Shares {
+struct QuotaUsage {
     call_count: f64,
     total_time: f64,
     total_cputime: f64,
@@ -205,8 +205,8 @@ struct Shares {
     estimated_time_to_regain_access: u64,
 }
 
-impl Shares {
-    /// The largest of the used shares, in percent, at most 100.
+impl QuotaUsage {
+    /// The largest of the used parts, in percent, at most 100.
     fn percent(&self) -> u32 {
         let fullest = self.call_count.max(self.total_time).max(self.total_cputime);
         #[expect(
@@ -221,11 +221,11 @@ impl Shares {
 
 /// Reads `X-App-Usage` and `X-Business-Use-Case-Usage`; `None` if both are missing.
 fn read_usage(headers: &HeaderMap) -> Option<Usage> {
-    let app: Option<Shares> = read_json(headers, "x-app-usage");
-    let cases: Option<HashMap<String, Vec<Shares>>> =
+    let app: Option<QuotaUsage> = read_json(headers, "x-app-usage");
+    let cases: Option<HashMap<String, Vec<QuotaUsage>>> =
         read_json(headers, "x-business-use-case-usage");
     let all = || app.iter().chain(cases.iter().flat_map(HashMap::values).flatten());
-    let percent = all().map(Shares::percent).max()?;
+    let percent = all().map(QuotaUsage::percent).max()?;
     let longest_minutes =
         all().map(|shares| shares.estimated_time_to_regain_access).max().unwrap_or_default();
     let minutes = longest_minutes.min(REGAIN_MINUTES_MAX);

@@ -31,7 +31,7 @@ pub(super) struct StreamStats {
     /// Requests in flight.
     in_flight: AtomicUsize,
     /// Requests with a response.
-    answers: AtomicUsize,
+    responses: AtomicUsize,
 }
 
 impl StreamStats {
@@ -45,18 +45,18 @@ impl StreamStats {
 
     /// Whether the connection has had a response.
     fn has_response(&self) -> bool {
-        self.answers.load(Ordering::Relaxed) > 0
+        self.responses.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the connection has had so many responses that its end is not a failure, even if it ends
     /// soon. A server may replace a connection after a number of requests.
     pub(super) fn has_many_responses(&self) -> bool {
-        self.answers.load(Ordering::Relaxed) >= MIN_RESPONSES_FOR_HEALTHY
+        self.responses.load(Ordering::Relaxed) >= MIN_RESPONSES_FOR_HEALTHY
     }
 
     /// Records a response.
     pub(super) fn record_response(&self) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
+        self.responses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a stream if one is free, and returns whether it did. The caller holds the lock of the pool, so

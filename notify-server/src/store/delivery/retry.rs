@@ -26,11 +26,12 @@ pub struct NewRetry {
     pub key: DeviceKey,
     /// The number of attempts so far.
     pub attempts: u16,
-    /// When the first attempt was made.
+    /// When the first attempt was made, or the delivery was postponed before it. The time that a delivery
+    /// is retried counts from here.
     pub first_attempt_at: Timestamp,
     /// When the next attempt is due.
     pub due_at: Timestamp,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed, or why the delivery was postponed before its first attempt.
     pub reason: Cow<'static, str>,
     /// The number of attempts whose result is unknown.
     pub unknown_outcomes: u16,

@@ -88,8 +88,8 @@ pub enum DeliveryProgress {
     NotReached,
     /// The device is in an open page and has no outcome.
     InOpenPage,
-    /// The scan passed the device, which has neither outcome nor retry because it could not be sent
-    /// to.
+    /// The scan skipped the device, because nothing could be sent to it. The device has no outcome and no
+    /// retry.
     Skipped,
     /// The delivery has a retry.
     Retrying {
@@ -175,8 +175,8 @@ fn dispatch_names(dispatch: &Dispatch, key: DeviceKey) -> bool {
     }
 }
 
-/// Ranks the progress of a device in the dispatches of several zones. The API reports the progress
-/// with the highest rank: it is the most specific.
+/// How specific a progress is. A notification with `send_at_local` has one dispatch for each zone; the API
+/// reports the progress of the device that has the highest rank.
 fn rank(progress: &DeliveryProgress) -> u8 {
     match progress {
         DeliveryProgress::None => 0,

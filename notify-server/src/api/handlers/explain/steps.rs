@@ -20,8 +20,8 @@ pub(super) struct Channel {
     pub(super) service: Option<String>,
 }
 
-/// Returns the outcome and its steps in order. `named_under` is set if the device's id is in the
-/// list of another platform than the device's: it is the platform of that list.
+/// Returns the outcome and its steps in order. `named_under` is the platform under which the request lists
+/// the device's id, if that is not the device's own platform.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
@@ -534,7 +534,8 @@ impl ExplanationBuilder<'_> {
             return;
         }
         let detail = if self.channel.status == ProviderStatus::Tripped {
-            "is enabled again: so many addresses looked dead at once that the server doubts it"
+            "is enabled again: so many addresses looked dead at once that the server doubts that they \
+             are"
         } else {
             "is enabled again now: it registered again, or the server doubted that so many \
              addresses were dead at once"
