@@ -28,9 +28,7 @@ use crate::store::page::{CursorCodec, PageBuilder};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{
-    Connection, NUMBERS, OptionalExtension, Params, ReadScope, list_of, params,
-};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, ReadScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,

@@ -86,13 +86,13 @@ async fn a_page_of_devices_is_read_without_a_sort() {
     let is_disabled = "(d.push_disabled = 1 or d.dead_at is not null)";
     for (statement, index) in [
         (
-            format!("select key from devices where {keys} order by key limit 1 offset 2000"),
+            format!("select key from devices where {keys} order by key limit 1 offset 100"),
             "devices_pkey",
         ),
         (
             format!(
                 "select device_key from device_tags where {tag} and {tagged}
-                 order by device_key limit 1 offset 2000"
+                 order by device_key limit 1 offset 100"
             ),
             "device_tags_pkey",
         ),
