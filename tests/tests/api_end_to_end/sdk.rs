@@ -177,10 +177,8 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
         ids.push(notification?.id);
     }
     assert_eq!(ids, [scheduled.clone(), sent.clone(), reported.clone()], "the newest first");
-    let canceled = ListNotifications {
-        status: Some(NotificationStatus::Canceled),
-        ..ListNotifications::default()
-    };
+    let status = Some(NotificationStatus::Canceled);
+    let canceled = ListNotifications { status, ..ListNotifications::default() };
     let listed = client.notifications().list(&canceled).await?.notifications;
     assert_eq!(listed.iter().map(|one| &one.id).collect::<Vec<_>>(), [&scheduled]);
 

@@ -183,6 +183,19 @@ async fn listed(
     }
 }
 
+/// A report that an address is unregistered.
+fn report(key: DeviceKey, address: &str) -> DeadAddress {
+    DeadAddress {
+        key,
+        address: address.into(),
+        ios_env: IosEnv::default(),
+        since: None,
+        reason: "UNREGISTERED".into(),
+        at: NOW,
+        ambiguous: None,
+    }
+}
+
 #[apply(contract)]
 async fn devices_are_listed_by_state_and_address(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
@@ -195,17 +208,8 @@ async fn devices_are_listed_by_state_and_address(store: &Store) {
     // Unregistered, and one of them is disabled by the user too.
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    let dead = |key: DeviceKey, address: &str| DeadAddress {
-        key,
-        address: address.into(),
-        ios_env: IosEnv::default(),
-        since: None,
-        reason: "UNREGISTERED".into(),
-        at: NOW,
-        ambiguous: None,
-    };
     // The audience leaves out d001.
-    let dead = vec![dead(keys[1], "token-d002"), dead(keys[2], "token-d003")];
+    let dead = vec![report(keys[1], "token-d002"), report(keys[2], "token-d003")];
     let reported = Checkpoint { dead, ..fixtures::checkpoint(page, 3) };
     store.checkpoint(reported).await.unwrap();
     fixtures::registered(store, app, off("d003")).await;
