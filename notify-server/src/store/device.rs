@@ -347,7 +347,7 @@ struct Listing<'r> {
     seen: &'r LastSeenBuffer,
     state: Option<DeviceState>,
     /// The tag that the devices must have set to true. Its number is a constant of the statements,
-    /// so that PostgreSQL reads the devices of the tag in the order of the index, without a sort.
+    /// so that PostgreSQL can read the devices of the tag in the order of the index, without a sort.
     tag_no: Option<i64>,
     page: PageBuilder<Device>,
 }
