@@ -94,6 +94,14 @@ pub(crate) enum Command {
     /// Administer API keys (needs the admin key).
     #[command(subcommand)]
     Keys(commands::keys::Keys),
+    /// Administer admin keys (needs the admin key).
+    #[command(subcommand)]
+    AdminKeys(commands::operators::AdminKeys),
+    /// List and end sessions of the console (needs the admin key).
+    #[command(subcommand)]
+    Sessions(commands::operators::Sessions),
+    /// List the changes that operators made, newest first (needs the admin key).
+    Audit(commands::operators::Audit),
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]
     Providers(commands::providers::Providers),

@@ -3,9 +3,9 @@
 use std::vec;
 
 use notify_core::{
-    App, AppList, Delivery, DeliveryList, Device, DeviceList, Feed, FeedList, NotificationList,
-    NotificationRecord, TagList, TagSummary, Webhook, WebhookAttempt, WebhookAttemptList,
-    WebhookList,
+    App, AppList, AuditEntry, AuditList, Delivery, DeliveryList, Device, DeviceList, Feed,
+    FeedList, NotificationList, NotificationRecord, Session, SessionList, TagList, TagSummary,
+    Webhook, WebhookAttempt, WebhookAttemptList, WebhookList,
 };
 
 use crate::{Client, Error, call::Call};
@@ -40,6 +40,8 @@ page! {
     WebhookAttemptList { attempts: WebhookAttempt }
     NotificationList { notifications: NotificationRecord }
     TagList { tags: TagSummary }
+    SessionList { sessions: Session }
+    AuditList { entries: AuditEntry }
 }
 
 /// The position in a listing, for both transports.

@@ -1,7 +1,7 @@
 //! Converts queries to names and values.
 
 use notify_core::{
-    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
+    DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
     ListNotifications, NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
 };
 
@@ -26,6 +26,7 @@ macro_rules! to_query {
 
 to_query! {
     PageQuery { limit, cursor }
+    ListAudit { limit, cursor, app_id }
     ListDeliveries { limit, cursor, outcome }
     ListDevices { limit, cursor, platform, tag, state, push_token }
     ListNotifications { limit, cursor, status }

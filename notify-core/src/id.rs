@@ -46,6 +46,8 @@ server_id! {
     AppId;
     /// Id of an API key or admin key; not the key itself.
     KeyId;
+    /// Id of a session of the console; not the secret in its cookie.
+    SessionId;
     /// Id of a campaign.
     CampaignId;
     /// Id of a feed.

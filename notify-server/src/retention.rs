@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::error_chain::error_chain;
-use crate::store::{REPLAY_KEPT_MS, RetentionCutoffs, RetentionProgress, SharedStore, StoreError};
+use crate::store::{
+    REPLAY_KEPT_MS, RetentionCutoffs, RetentionProgress, SessionTimeouts, SharedStore, StoreError,
+};
 use crate::telemetry::RetentionMetrics;
 
 /// How often expired data is deleted, in milliseconds.
@@ -31,6 +33,8 @@ pub(crate) struct RetentionPolicy {
     outcomes_days: u32,
     events_days: u32,
     anonymous_devices_days: u32,
+    audit_days: u32,
+    session_timeouts: SessionTimeouts,
 }
 
 impl RetentionPolicy {
@@ -40,6 +44,8 @@ impl RetentionPolicy {
             outcomes_days: config.keep_outcomes_days,
             events_days: config.keep_events_days,
             anonymous_devices_days: config.keep_anonymous_devices_days,
+            audit_days: config.keep_audit_days,
+            session_timeouts: config.session_timeouts(),
         }
     }
 
@@ -51,6 +57,8 @@ impl RetentionPolicy {
             events_before: before(self.events_days),
             notifications_before: before(self.notifications_days),
             anonymous_before: before(self.anonymous_devices_days),
+            audit_before: before(self.audit_days),
+            sessions: self.session_timeouts.cutoffs(now),
             at: now,
         }
     }
@@ -131,6 +139,8 @@ async fn delete_all(
         total.events += step.events;
         total.notifications += step.notifications;
         total.anonymous_devices += step.anonymous_devices;
+        total.audit_entries += step.audit_entries;
+        total.sessions += step.sessions;
         if !step.more {
             return Ok(total);
         }
@@ -141,7 +151,7 @@ async fn delete_all(
     }
 }
 
-/// Logs how much was deleted. Idempotency answers expire all the time; they are not worth a line alone.
+/// Logs how much was deleted.
 fn log_deleted(deleted: RetentionProgress) {
     let RetentionProgress {
         idempotency_records,
@@ -149,16 +159,20 @@ fn log_deleted(deleted: RetentionProgress) {
         events,
         notifications,
         anonymous_devices,
+        audit_entries,
+        sessions,
         more: _,
     } = deleted;
-    // Idempotency records expire all the time, so they alone are not worth a log line.
-    if outcomes + events + notifications + anonymous_devices > 0 {
+    // Idempotency records and sessions expire all the time, so they alone are not worth a log line.
+    if outcomes + events + notifications + anonymous_devices + audit_entries > 0 {
         tracing::info!(
             answers = idempotency_records,
             outcomes,
             events,
             notifications,
             anonymous_devices,
+            audit_entries,
+            sessions,
             "deleted expired data"
         );
     }
@@ -167,6 +181,7 @@ fn log_deleted(deleted: RetentionProgress) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::SessionCutoffs;
 
     #[test]
     fn cutoffs_count_days_back_and_zero_keeps_forever() {
@@ -176,6 +191,8 @@ mod tests {
             outcomes_days: 1,
             events_days: 0,
             anonymous_devices_days: 7,
+            audit_days: 2,
+            session_timeouts: SessionTimeouts { idle_ms: 7_200_000, total_ms: 43_200_000 },
         };
         let expected = RetentionCutoffs {
             idempotency_before: Timestamp(1_779_913_600_000),
@@ -183,6 +200,11 @@ mod tests {
             events_before: None,
             notifications_before: Some(Timestamp(1_772_224_000_000)),
             anonymous_before: Some(Timestamp(1_779_395_200_000)),
+            audit_before: Some(Timestamp(1_779_827_200_000)),
+            sessions: SessionCutoffs {
+                created_before: Timestamp(1_779_956_800_000),
+                used_before: Timestamp(1_779_992_800_000),
+            },
             at: now,
         };
         assert_eq!(policy.cutoffs(now), expected);

@@ -11,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod feeds;
 pub(crate) mod keys;
 pub(crate) mod notifications;
+pub(crate) mod operators;
 mod paging;
 pub(crate) mod polls;
 pub(crate) mod profile;
@@ -57,6 +58,9 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Statistics(command) => statistics::run(command, session).await,
         Command::Apps(command) => apps::run(command, session).await,
         Command::Keys(command) => keys::run(command, session).await,
+        Command::AdminKeys(command) => operators::run_admin_keys(command, session).await,
+        Command::Sessions(command) => operators::run_sessions(command, session).await,
+        Command::Audit(args) => operators::run_audit(args, session).await,
         Command::Providers(command) => providers::run(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),

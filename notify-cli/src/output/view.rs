@@ -198,6 +198,29 @@ pub(crate) const KEYS: View = listing_with_export(
 .with_heading_columns(3)
 .with_noun("API keys");
 
+pub(crate) const ADMIN_KEY_CREATED: View = one_record(columns! { id, admin_key });
+pub(crate) const ADMIN_KEYS: View = listing_with_export(
+    "keys",
+    columns! { id, name: Text, hint, created_at: Day, last_used_at: Day },
+    columns! { id, name, hint, last_used_at, created_at },
+)
+.with_heading_columns(3)
+.with_noun("admin keys");
+
+pub(crate) const SESSIONS: View = listing_with_export(
+    "sessions",
+    columns! { id, key_id, address, created_at: Time, last_used_at: Time },
+    columns! { id, key_id, address, created_at, last_used_at },
+)
+.with_noun("sessions");
+
+pub(crate) const AUDIT: View = listing_with_export(
+    "entries",
+    columns! { at: Time, action, object: Text, app_id, key_name: Text, source, address },
+    columns! { at, action, app_id, object, key_id, key_name, address, source, request_id },
+)
+.with_noun("changes");
+
 const PROVIDER_EXPORT: &[Column] = columns! { provider, config, updated_at };
 pub(crate) const PROVIDERS: View = listing_with_export(
     "providers",

@@ -1,9 +1,10 @@
 //! The admin API: applications, their keys and providers, diagnostics.
 
 use notify_core::{
-    App, AppCreated, AppDiagnostics, AppId, AppList, CreateApp, CreateKey, Diagnostics, KeyCreated,
-    KeyId, KeyList, PageQuery, ProviderKind, ProviderList, ProviderTestResult, ProviderView,
-    SetWebAccess, UpdateApp, WebAccess,
+    AdminKeyCreated, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList, CreateAdminKey,
+    CreateApp, CreateKey, Diagnostics, KeyCreated, KeyId, KeyList, ListAudit, PageQuery,
+    ProviderKind, ProviderList, ProviderTestResult, ProviderView, RenameKey, SessionId,
+    SessionList, SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -329,6 +330,86 @@ handle! {
     fn app_diagnostics(app: AppId) -> AppDiagnostics =
         Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "devices", "diagnostics"]));
 
+    /// Creates an admin key: `POST /admin/v1/keys`. Only this response contains the key.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the name is too long.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::CreateAdminKey;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let ada = CreateAdminKey { name: Some("Ada".into()) };
+    /// let key = notify.admin().create_admin_key(&ada).await?.admin_key;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create_admin_key(key: &CreateAdminKey) -> AdminKeyCreated =
+        Call::admin(Method::POST, &["keys"]).body(key);
+
+    /// Lists the admin keys without their secrets: `GET /admin/v1/keys`.
+    ///
+    /// # Errors
+    /// Only errors of the transport and the server.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let keys = notify.admin().list_admin_keys().await?.keys;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_admin_keys() -> KeyList = Ok(Call::admin(Method::GET, &["keys"]));
+
+    /// Renames an admin key: `PATCH /admin/v1/keys/:key_id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the name breaks a rule; [`crate::Error::NotFound`] if the id is
+    /// unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{KeyId, RenameKey};
+    /// # async fn example(notify: notify_client::Client, key: KeyId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().rename_admin_key(key, &RenameKey { name: "Ada".into() }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn rename_admin_key(key: KeyId, rename: &RenameKey) -> () =
+        Call::admin(Method::PATCH, &["keys", &key.to_string()]).discard_response().body(rename);
+
+    /// Revokes an admin key at once and ends the console sessions that it signed in:
+    /// `DELETE /admin/v1/keys/:key_id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Rejected`] for the only admin key; [`crate::Error::NotFound`] if the id is
+    /// unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::KeyId;
+    /// # async fn example(notify: notify_client::Client, key: KeyId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().revoke_admin_key(key).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn revoke_admin_key(key: KeyId) -> () =
+        Ok(Call::admin(Method::DELETE, &["keys", &key.to_string()]).discard_response());
+
+    /// Ends a session of the console: `DELETE /admin/v1/sessions/:session_id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the id is unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::SessionId;
+    /// # async fn example(notify: notify_client::Client, session: SessionId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().end_session(session).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn end_session(session: SessionId) -> () =
+        Ok(Call::admin(Method::DELETE, &["sessions", &session.to_string()]).discard_response());
+
     paged {
         /// One page of the applications, oldest first: `GET /admin/v1/apps`.
         ///
@@ -358,5 +439,66 @@ handle! {
 
         (query: &PageQuery) -> AppList =
             Call::admin(Method::GET, &["apps"]).query(query);
+    }
+
+    paged {
+        /// One page of the console's sessions, newest first: `GET /admin/v1/sessions`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let page = notify.admin().list_sessions(&Default::default()).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list_sessions;
+
+        /// All sessions of the console, starting with the page that the query selects.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let mut all = notify.admin().all_sessions(&Default::default());
+        /// while let Some(session) = all.next().await {
+        ///     println!("{}", session?.address);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all_sessions;
+
+        (query: &PageQuery) -> SessionList =
+            Call::admin(Method::GET, &["sessions"]).query(query);
+    }
+
+    paged {
+        /// One page of the changes that operators made, newest first: `GET /admin/v1/audit`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let page = notify.admin().list_audit(&Default::default()).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list_audit;
+
+        /// All changes that operators made, starting with the page that the query selects.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let mut all = notify.admin().all_audit(&Default::default());
+        /// while let Some(entry) = all.next().await {
+        ///     println!("{}", entry?.action);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all_audit;
+
+        (query: &ListAudit) -> AuditList = Call::admin(Method::GET, &["audit"]).query(query);
     }
 }

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 mod diagnostics;
+mod operator;
 
 pub use diagnostics::*;
+pub use operator::*;
 
 use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};

@@ -18,7 +18,7 @@ use crate::api::inbound::InboundWebhook;
 use crate::api::pipeline::{RequestBody, WebOrigin};
 use crate::api::router::{placeholder, segments};
 use crate::keys::{hex, sha256};
-use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
+use crate::store::{AdminKey, AppAccess, AppNo, IdempotentRequest, PageRequest};
 
 /// Longest path that an idempotency record stores without hashing it, in bytes.
 const IDEMPOTENCY_PATH_BYTES_MAX: usize = 512;
@@ -31,7 +31,7 @@ pub(crate) enum Caller {
     /// An application, under `/v1`.
     App(Arc<AppAccess>),
     /// An administrator, under `/admin/v1`.
-    Admin,
+    Admin(Arc<AdminKey>),
     /// A page in a browser, under `/web/v1`.
     Browser(Arc<WebOrigin>),
     /// A chat platform, under `/hooks`. Messenger's signature covers the body and is not verified
@@ -46,7 +46,7 @@ impl Caller {
     pub(crate) fn web_origin(&self) -> Option<&Arc<WebOrigin>> {
         match self {
             Self::Browser(origin) => Some(origin),
-            Self::App(_) | Self::Admin | Self::Platform(_) | Self::Anonymous => None,
+            Self::App(_) | Self::Admin(_) | Self::Platform(_) | Self::Anonymous => None,
         }
     }
 }
@@ -77,7 +77,7 @@ impl RequestCtx {
     pub(crate) fn app_no(&self) -> AppNo {
         match &self.caller {
             Caller::Browser(origin) => origin.web.no,
-            Caller::App(_) | Caller::Admin | Caller::Platform(_) | Caller::Anonymous => {
+            Caller::App(_) | Caller::Admin(_) | Caller::Platform(_) | Caller::Anonymous => {
                 self.app_access().no
             }
         }
@@ -93,7 +93,7 @@ impl RequestCtx {
     pub(crate) fn webhook(&self) -> &InboundWebhook {
         match &self.caller {
             Caller::Platform(webhook) => webhook,
-            Caller::App(_) | Caller::Admin | Caller::Browser(_) | Caller::Anonymous => {
+            Caller::App(_) | Caller::Admin(_) | Caller::Browser(_) | Caller::Anonymous => {
                 unreachable!("the pipeline finds the webhook of every request under /hooks")
             }
         }
@@ -102,7 +102,7 @@ impl RequestCtx {
     fn app_access(&self) -> &AppAccess {
         match &self.caller {
             Caller::App(access) => access,
-            Caller::Browser(_) | Caller::Admin | Caller::Platform(_) | Caller::Anonymous => {
+            Caller::Browser(_) | Caller::Admin(_) | Caller::Platform(_) | Caller::Anonymous => {
                 unreachable!("the pipeline authenticates every request under /v1")
             }
         }

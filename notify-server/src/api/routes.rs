@@ -2,21 +2,21 @@
 //! metrics come from it.
 
 use notify_core::{
-    AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
-    CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList,
-    Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment,
-    EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated,
-    KeyList, ListCampaigns, ListDeliveries, ListDevices, ListNotifications, NoBody, NoQuery,
-    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
-    NotificationStatistics, NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll,
-    ProviderList, ProviderTestResult, ProviderView, Query, RecoverWebhook, RegisterDevice,
-    ReportEvents, ReportNotification, SetCampaignStatus, SetTags, SetWebAccess, StreamQuery,
-    Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook,
-    WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
-    WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
+    AdminKeyCreated, AnswerPoll, AppCreated, AppDiagnostics, AppList, AuditList, CampaignCreated,
+    CampaignList, CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification,
+    CreateWebhook, DeliveryList, Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery,
+    Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated,
+    FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
+    ListNotifications, NoBody, NoQuery, NotificationCreated, NotificationList, NotificationPreview,
+    NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, PageQuery, Parameter,
+    ParameterForm, Poll, ProviderList, ProviderTestResult, ProviderView, Query, RecoverWebhook,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, SessionList, SetCampaignStatus,
+    SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template,
+    UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
+    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
 
-use super::handlers::admin::{apps, diagnostics, providers};
+use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
     campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
     poll_page, polls, preview, probes, sdk, statistics, web, webhooks,
@@ -56,6 +56,7 @@ pub(crate) fn routes() -> Vec<Endpoint> {
     routes.extend(campaign_routes());
     routes.extend(webhook_routes());
     routes.extend(admin_routes());
+    routes.extend(operator_routes());
     routes.extend(browser_routes());
     routes.extend(operation_routes());
     routes.extend(inbound_routes());
@@ -257,6 +258,32 @@ fn admin_routes() -> Vec<Endpoint> {
         get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
             .id("get_server_diagnostics")
             .summary("Get diagnostics of the server: settings, storage and problems"),
+    ]
+}
+
+fn operator_routes() -> Vec<Endpoint> {
+    vec![
+        post::<CreateKey, AdminKeyCreated>("/admin/v1/keys", operators::create_key)
+            .id("create_admin_key")
+            .summary("Create an admin key, which is shown only once"),
+        get::<NoQuery, KeyList>("/admin/v1/keys", operators::list_keys)
+            .id("list_admin_keys")
+            .summary("List admin keys without their secrets"),
+        patch::<RenameKey, Success>("/admin/v1/keys/{key_id}", operators::rename_key)
+            .id("rename_admin_key")
+            .summary("Rename an admin key"),
+        delete::<NoQuery, Success>("/admin/v1/keys/{key_id}", operators::revoke_key)
+            .id("revoke_admin_key")
+            .summary("Revoke an admin key and end its sessions"),
+        get::<PageQuery, SessionList>("/admin/v1/sessions", operators::list_sessions)
+            .id("list_sessions")
+            .summary("List the sessions of the console, newest first"),
+        delete::<NoQuery, Success>("/admin/v1/sessions/{session_id}", operators::end_session)
+            .id("end_session")
+            .summary("End a session of the console"),
+        get::<ListAudit, AuditList>("/admin/v1/audit", operators::audit)
+            .id("list_audit")
+            .summary("List the changes that operators made, newest first"),
     ]
 }
 

@@ -121,6 +121,8 @@ impl Config {
             ("body-timeout", self.body_timeout),
             ("idle-timeout", self.idle_timeout),
             ("write-timeout", self.write_timeout),
+            ("console-idle-timeout", self.console_idle_timeout),
+            ("console-session-timeout", self.console_session_timeout),
         ] {
             if span.0.is_zero() {
                 return invalid(name, "must be more than 0");

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::delivery::MAX_UNACKED_DEFAULT;
+use crate::store::SessionTimeouts;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
 pub use load::configuration_document;
@@ -98,6 +99,12 @@ pub struct Config {
     /// How many days after its last visit a browser is removed if it subscribed without an API key
     /// and has accepted no message; 0 means never.
     pub keep_anonymous_devices_days: u32,
+    /// How many days an entry of the audit trail is kept; 0 means forever.
+    pub keep_audit_days: u32,
+    /// How long a session of the console may be unused before it ends.
+    pub console_idle_timeout: Span,
+    /// How long a session of the console lasts at most.
+    pub console_session_timeout: Span,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -154,6 +161,9 @@ impl Default for Config {
             keep_outcomes_days: 30,
             keep_events_days: 90,
             keep_anonymous_devices_days: 7,
+            keep_audit_days: 365,
+            console_idle_timeout: Span::from_secs(2 * 3_600),
+            console_session_timeout: Span::from_secs(12 * 3_600),
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
@@ -167,6 +177,16 @@ impl Config {
     #[must_use]
     pub fn database_path(&self) -> PathBuf {
         self.data_dir.join(DATABASE_FILE)
+    }
+
+    /// How long sessions of the console last.
+    #[must_use]
+    pub fn session_timeouts(&self) -> SessionTimeouts {
+        let milliseconds = |span: Span| i64::try_from(span.0.as_millis()).unwrap_or(i64::MAX);
+        SessionTimeouts {
+            idle_ms: milliseconds(self.console_idle_timeout),
+            total_ms: milliseconds(self.console_session_timeout),
+        }
     }
 
     /// Whether other servers may work on the same database.

@@ -193,6 +193,17 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "How many days a browser is kept after its last visit if it subscribed without \
          an API key and never accepted a message; 0 means forever",
     ),
+    count(
+        "keep-audit-days",
+        "DAYS",
+        "How many days an entry of the audit trail is kept; 0 means forever",
+    ),
+    text(
+        "console-idle-timeout",
+        "SPAN",
+        "How long a session of the console may be unused before it ends",
+    ),
+    text("console-session-timeout", "SPAN", "How long a session of the console lasts at most"),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "Log filter, such as info or notify_server=debug"),
     text("log-format", "text|json", "Format of the log, which goes to standard error"),

@@ -337,7 +337,7 @@ impl ChangeListener for EngineContext {
                 // state.
                 self.for_each_lane(|_| true, Lane::on_app_change);
             }
-            Change::Events(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
+            Change::Events(_) | Change::Enrichment(_) | Change::Keys => {}
         }
     }
 }

@@ -161,7 +161,7 @@ impl ChangeListener for Generations {
             Change::Enrichment(EnrichmentChange::FeedDue)
             | Change::Delivery(_)
             | Change::Events(_)
-            | Change::KeyRevoked => {}
+            | Change::Keys => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 use notify_core::{API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, Timestamp};
 
 use crate::failpoint::{self, Stage};
+use crate::store::operator::insert_admin_key;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, unexpected_value, uuid_at};
@@ -243,7 +244,7 @@ impl Store {
             if revoked == 0 {
                 return Err(StoreError::NotFound);
             }
-            tx.changed(Change::KeyRevoked);
+            tx.changed(Change::Keys);
             Ok(())
         })
         .await
@@ -272,30 +273,17 @@ impl Store {
     /// Records when keys were last used. The caller buffers these times, so a crash may lose some.
     pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {
         self.write(Operation::TouchKeys, move |tx| {
-            let mut touch = tx.prepare_cached(
-                "update api_keys set last_used_at = max(coalesce(last_used_at, 0), ?2) where id = ?1",
-            )?;
-            for (key, at) in &used {
-                touch.execute(params![key.0.as_bytes(), at.as_ms()])?;
+            // A key is in one of the two tables.
+            for table in ["api_keys", "admin_keys"] {
+                let mut touch = tx.prepare_cached(&format!(
+                    "update {table} set last_used_at = max(coalesce(last_used_at, 0), ?2)
+                     where id = ?1"
+                ))?;
+                for (key, at) in &used {
+                    touch.execute(params![key.0.as_bytes(), at.as_ms()])?;
+                }
             }
             Ok(())
-        })
-        .await
-    }
-
-    /// Adds an admin key.
-    pub async fn add_admin_key(&self, key: NewKey) -> Result<(), StoreError> {
-        self.write(Operation::AddAdminKey, move |tx| insert_admin_key(tx, &key)).await
-    }
-
-    /// Finds an admin key by its SHA-256.
-    pub async fn admin_key(&self, hash: [u8; 32]) -> Result<Option<KeyId>, StoreError> {
-        self.read(move |connection| {
-            let key = connection
-                .prepare_cached("select id from admin_keys where hash = ?1")?
-                .query_row([hash], |row| uuid_at(row, 0).map(KeyId))
-                .optional()?;
-            Ok(key)
         })
         .await
     }
@@ -331,7 +319,7 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
     Ok((AppNo(row.get(0)?), app))
 }
 
-fn key_of(row: &Row<'_>) -> sql::Result<Key> {
+pub(super) fn key_of(row: &Row<'_>) -> sql::Result<Key> {
     Ok(Key {
         id: KeyId(uuid_at(row, 0)?),
         name: row.get(1)?,
@@ -365,21 +353,6 @@ fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreErr
         app,
         params![app.0, key.id.0.as_bytes(), key.hash, key.hint, key.name, key.created_at.as_ms()],
     )?;
-    Ok(())
-}
-
-fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
-    tx.prepare_insert(
-        "insert into admin_keys (no, id, hash, hint, name, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .insert_unprefixed(params![
-        key.id.0.as_bytes(),
-        key.hash,
-        key.hint,
-        key.name,
-        key.created_at.as_ms()
-    ])?;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ pub enum Change {
     App(AppNo),
     /// An event of an application was written, or a webhook of the application has work.
     Events(AppNo),
-    /// An API key or admin key was revoked.
-    KeyRevoked,
+    /// A key was revoked or renamed, or a session of the console ended.
+    Keys,
     /// A change on which only delivery depends.
     Delivery(DeliveryChange),
     /// A change on which only enrichment depends.

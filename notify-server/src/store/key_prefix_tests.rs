@@ -15,9 +15,11 @@ use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{AppNo, SEQ_MAX, Store};
 
 /// Tables without rows of applications, and why.
-const OF_NO_APP: [(&str, &str); 10] = [
+const OF_NO_APP: [(&str, &str); 12] = [
     ("apps", "the applications themselves, found by id before a number is known"),
     ("admin_keys", "those who administer all of them"),
+    ("sessions", "of those who administer all applications"),
+    ("audit", "what they changed; it outlives the application"),
     ("servers", "who works on the database"),
     ("moves", "where a move of the whole installation stands"),
     ("installation", "one row, what an installation remembers of itself"),

@@ -14,8 +14,8 @@ use crate::store::sql::row::{count_at, env_code, platforms_of};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{
-    AppNo, DeviceKey, Operation, SEQUENCE_MAX, Store, StoreError, idempotency, platform_of,
-    postgres, sqlite,
+    AppNo, DeviceKey, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError, audit,
+    idempotency, operator, platform_of, postgres, sqlite,
 };
 
 /// The most rows of each kind that [`Store::queue`] reads. A longer queue is reported with this
@@ -70,6 +70,10 @@ pub struct RetentionCutoffs {
     /// Erases devices that a browser registered without an API key, that have not received a
     /// message, and that were last seen before this time.
     pub anonymous_before: Option<Timestamp>,
+    /// Deletes entries of the audit trail that were written before this time.
+    pub audit_before: Option<Timestamp>,
+    /// Deletes sessions of the console that have expired by these times.
+    pub sessions: SessionCutoffs,
     /// Now.
     pub at: Timestamp,
 }
@@ -87,6 +91,10 @@ pub struct RetentionProgress {
     pub notifications: u64,
     /// Anonymous devices.
     pub anonymous_devices: u64,
+    /// Entries of the audit trail.
+    pub audit_entries: u64,
+    /// Sessions of the console.
+    pub sessions: u64,
     /// Whether there is more to delete.
     pub more: bool,
 }
@@ -291,6 +299,12 @@ fn delete_step(
         idempotency::delete_expired(tx, cutoffs.idempotency_before, RETENTION_ROWS_MAX)?;
     let mut deleted = RetentionProgress { idempotency_records, ..RetentionProgress::default() };
     let mut rows_left = RETENTION_ROWS_MAX.saturating_sub(idempotency_records);
+    deleted.sessions = operator::delete_expired_sessions(tx, cutoffs.sessions, rows_left)?;
+    rows_left = rows_left.saturating_sub(deleted.sessions);
+    if let Some(before) = cutoffs.audit_before {
+        deleted.audit_entries = audit::delete_expired(tx, before, rows_left)?;
+        rows_left = rows_left.saturating_sub(deleted.audit_entries);
+    }
     while rows_left > 0 {
         let Some(rows) = delete_next(tx, cutoffs, &mut deleted)? else { return Ok(deleted) };
         rows_left = rows_left.saturating_sub(rows);

@@ -9,6 +9,7 @@
 //! writes, and add the tests of its promises to `contract/`.
 
 mod app;
+pub(crate) mod audit;
 mod breaker;
 mod campaign;
 mod change;
@@ -30,6 +31,7 @@ mod key_prefix_tests;
 mod maintenance;
 mod notification;
 mod operation;
+mod operator;
 mod page;
 mod poll;
 pub mod postgres;
@@ -81,6 +83,7 @@ pub use self::notification::{
     DeliveryFacts, DeliveryProgress, DeviceFacts, NewNotification, NewReport, NotificationFacts,
     PollDraft, Reach, Reached,
 };
+pub use self::operator::{AdminKey, NewSession, SessionAccess, SessionCutoffs, SessionTimeouts};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};

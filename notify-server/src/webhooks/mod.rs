@@ -172,7 +172,7 @@ impl ChangeListener for EventNotifier {
                 self.any.notify();
                 self.by_app.iter().for_each(Signal::notify);
             }
-            Change::Delivery(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
+            Change::Delivery(_) | Change::Enrichment(_) | Change::Keys => {}
         }
     }
 }

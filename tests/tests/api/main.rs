@@ -15,6 +15,7 @@ mod idempotency;
 mod listings;
 mod notifications;
 mod operations;
+mod operators;
 mod poll_page;
 mod polls;
 mod postgres;

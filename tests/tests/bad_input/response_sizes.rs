@@ -33,7 +33,7 @@ enum Measured {
 }
 
 /// All routes that read. A route that is not listed fails the test.
-const ROUTES: [(&str, Measured); 40] = [
+const ROUTES: [(&str, Measured); 43] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
@@ -42,7 +42,10 @@ const ROUTES: [(&str, Measured); 40] = [
     ("/admin/v1/apps/{id}/providers", Measured::Whole),
     ("/admin/v1/apps/{id}/providers/{provider}", Measured::Whole),
     ("/admin/v1/apps/{id}/web", Measured::Whole),
+    ("/admin/v1/audit", Measured::Pages("entries")),
     ("/admin/v1/diagnostics", Measured::Whole),
+    ("/admin/v1/keys", Measured::Rows("keys")),
+    ("/admin/v1/sessions", Measured::Pages("sessions")),
     ("/docs", Measured::Whole),
     ("/docs/", Measured::Whole),
     ("/docs/{file}", Measured::Whole),

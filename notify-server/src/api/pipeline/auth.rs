@@ -17,7 +17,7 @@ use crate::api::request_ctx::Caller;
 use crate::bounded_cache::BoundedCache;
 use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, key_hash};
-use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
+use crate::store::{AdminKey, AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
 
@@ -54,11 +54,8 @@ impl Pipeline {
         let key = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
         let hash = key.and_then(|key| key_hash(KeyKind::Admin, key));
         let hash = hash.ok_or(ApiError::AdminUnauthorized)?;
-        if self.key_cache.is_admin_key(hash).await? {
-            Ok(Caller::Admin)
-        } else {
-            Err(ApiError::AdminUnauthorized)
-        }
+        let key = self.key_cache.admin_key(hash, self.api.clock.now()).await?;
+        key.map(Caller::Admin).ok_or(ApiError::AdminUnauthorized)
     }
 
     async fn authorize_origin(&self, headers: &HeaderMap, path: &str) -> Result<Caller, ApiError> {
@@ -108,7 +105,7 @@ type Cache<K, V> = BoundedCache<K, (V, Instant)>;
 pub(crate) struct KeyCache {
     store: SharedStore,
     apps: Cache<[u8; 32], Arc<AppAccess>>,
-    admin_keys: Cache<[u8; 32], ()>,
+    admin_keys: Cache<[u8; 32], Arc<AdminKey>>,
     web_apps: Cache<AppId, Arc<WebApp>>,
     /// The number of revocations so far. A value that was read before a revocation must not be
     /// cached after it.
@@ -142,18 +139,32 @@ impl KeyCache {
             let access = self.store.find_app_by_key(hash).await?;
             let active = access.filter(|access| access.app.status == AppStatus::Active);
             if let Some(access) = &active {
-                let mut last_used = self.last_used.lock().unwrap_or_else(PoisonError::into_inner);
-                last_used.insert(access.key, now);
+                self.record_use(access.key, now);
             }
             Ok(active.map(Arc::new))
         };
         self.get_or_load(&self.apps, hash, load).await
     }
 
-    /// Whether this is the hash of an admin key.
-    pub(super) async fn is_admin_key(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
-        let load = async { Ok(self.store.admin_key(hash).await?.map(|_| ())) };
-        Ok(self.get_or_load(&self.admin_keys, hash, load).await?.is_some())
+    /// The admin key that has this hash; `None` if there is no such key.
+    pub(super) async fn admin_key(
+        &self,
+        hash: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Arc<AdminKey>>, StoreError> {
+        let load = async {
+            let key = self.store.admin_key(hash).await?.map(Arc::new);
+            if let Some(key) = &key {
+                self.record_use(key.id, now);
+            }
+            Ok(key)
+        };
+        self.get_or_load(&self.admin_keys, hash, load).await
+    }
+
+    /// Records that a key is used; [`Self::write_last_used`] writes it to the store.
+    fn record_use(&self, key: KeyId, now: Timestamp) {
+        self.last_used.lock().unwrap_or_else(PoisonError::into_inner).insert(key, now);
     }
 
     /// What an active application allows browsers to do, if it allows anything.
@@ -219,7 +230,7 @@ struct CacheInvalidator(Weak<KeyCache>);
 impl ChangeListener for CacheInvalidator {
     fn on_change(&self, change: Change) {
         match change {
-            Change::App(_) | Change::KeyRevoked | Change::Resync => {
+            Change::App(_) | Change::Keys | Change::Resync => {
                 if let Some(cache) = self.0.upgrade() {
                     cache.clear();
                 }

@@ -118,7 +118,7 @@ impl Owner {
     pub(super) fn of(caller: &Caller, client: IpAddr) -> Self {
         match caller {
             Caller::App(access) => Self::Key(access.key),
-            Caller::Admin => Self::Admin,
+            Caller::Admin(_) => Self::Admin,
             Caller::Platform(webhook) => match webhook.authenticated_app() {
                 Some(app) => Self::TelegramWebhook(app),
                 None => Self::Messenger(client),

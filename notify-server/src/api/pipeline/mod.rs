@@ -1,5 +1,6 @@
 //! The steps of every request, from its head to its response: [`Pipeline::handle`].
 
+mod audit;
 mod auth;
 mod head;
 mod memory;
@@ -35,7 +36,8 @@ use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::Router;
 use crate::api::routes::routes;
-use crate::api::server::ResponseBody;
+use crate::api::server::{ResponseBody, network};
+use crate::store::audit::{record_next_write, with_audit};
 use crate::store::with_deadline;
 
 /// How long one request waits for storage, over all its operations; then it gets 503. The limit is
@@ -95,7 +97,8 @@ impl Pipeline {
         let request_id = RequestId::from_headers(request.headers());
         let method = request.method().clone();
         let route = self.router.find(&method, request.uri().path());
-        let client = self.client_addresses.client(request.headers(), peer);
+        let address = self.client_addresses.address(request.headers(), peer);
+        let client = network(address);
         let error_format = ErrorFormat::of(&request);
         let is_browser_api = is_below(request.uri().path(), web_origin::AREA);
         let mut web_origin = None;
@@ -120,9 +123,14 @@ impl Pipeline {
             let received_at = self.api.clock.now();
             let api = self.api.clone();
             let path_template = endpoint.path;
-            endpoint.call(RequestCtx { api, caller, path_template, parts, body, received_at }).await
+            let ctx = RequestCtx { api, caller, path_template, parts, body, received_at };
+            if let Some(entry) = audit::entry(&ctx, endpoint, address, &request_id) {
+                record_next_write(entry);
+            }
+            endpoint.call(ctx).await
         };
-        let handled = AssertUnwindSafe(with_deadline(STORAGE_TIMEOUT, steps)).catch_unwind().await;
+        let steps = with_audit(with_deadline(STORAGE_TIMEOUT, steps));
+        let handled = AssertUnwindSafe(steps).catch_unwind().await;
         let handled = handled.unwrap_or_else(|panic| Err(ApiError::from_panic(&*panic)));
         let result = self.count_auth_failure(handled, client);
 
@@ -199,7 +207,7 @@ impl Pipeline {
         let config = &self.api.config;
         let limit = config.max_body_bytes;
         let bytes_max = match caller {
-            Caller::App(_) | Caller::Admin => limit,
+            Caller::App(_) | Caller::Admin(_) => limit,
             Caller::Browser(_) => limit.min(web_origin::BODY_BYTES_MAX),
             Caller::Platform(_) => limit.min(inbound::BODY_BYTES_MAX),
             Caller::Anonymous => limit.min(poll_page::FORM_BYTES_MAX),

@@ -17,7 +17,6 @@ use crate::api::error::ApiError;
 use crate::api::handlers::{poll_page, web};
 use crate::api::request_ctx::Caller;
 use crate::api::router::RouteMatch;
-use crate::api::server::network;
 use crate::config::{Config, Networks};
 use crate::store::AppNo;
 
@@ -64,7 +63,7 @@ impl RateLimits {
             Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
             }
-            Caller::Anonymous | Caller::Admin | Caller::Platform(_) => Ok(()),
+            Caller::Anonymous | Caller::Admin(_) | Caller::Platform(_) => Ok(()),
         }
     }
 
@@ -155,9 +154,8 @@ impl ClientAddresses {
         Self { trusted, has_warned: AtomicBool::new(false) }
     }
 
-    /// The client's address for rate limits: an IPv4 address, or the /64 network of an IPv6
-    /// address, which belongs to one household.
-    pub(super) fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    /// The client's address.
+    pub(super) fn address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -166,7 +164,7 @@ impl ClientAddresses {
                  it share the rate limits of one client"
             );
         }
-        network(client.address)
+        client.address
     }
 }
 
@@ -230,6 +228,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::server::network;
 
     fn limits(per_minute: u32, subscriptions_per_minute: u32) -> RateLimits {
         RateLimits {
@@ -360,7 +359,7 @@ mod tests {
         let address = |forwarded: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(FORWARDED_FOR, http::HeaderValue::from_static(forwarded));
-            addresses.client(&headers, IpAddr::from([10, 0, 0, 1])).to_string()
+            network(addresses.address(&headers, IpAddr::from([10, 0, 0, 1]))).to_string()
         };
         assert_eq!(address("1.2.3.4:1"), address("1.2.3.4:2"));
         assert_ne!(address("1.2.3.4:1"), address("1.2.3.5:1"));

@@ -56,7 +56,7 @@ impl ChangeListener for DueSignal {
             Change::Enrichment(EnrichmentChange::Campaign(_) | EnrichmentChange::FeedItems(_))
             | Change::Delivery(_)
             | Change::Events(_)
-            | Change::KeyRevoked => {}
+            | Change::Keys => {}
         }
     }
 }

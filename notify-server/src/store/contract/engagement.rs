@@ -250,6 +250,8 @@ async fn daily_counters_survive_deletion(store: &Store) {
         events_before: Some(later),
         notifications_before: Some(later),
         anonymous_before: None,
+        audit_before: None,
+        sessions: fixtures::NO_SESSIONS,
         at: NOW,
     };
     while store.delete_expired(cutoffs).await.unwrap().more {}

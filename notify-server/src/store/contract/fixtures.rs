@@ -10,7 +10,8 @@ use uuid::Uuid;
 use crate::store::{
     AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Idempotent, IdempotentRequest,
     InstanceId, NewKey, NewNotification, NewReport, NewRetry, OpenPage, Outcome, PageClaim,
-    PageRequest, PollDraft, ProviderRow, ReclaimRequest, RetryClaim, Store,
+    PageRequest, PollDraft, ProviderRow, ReclaimRequest, RetentionCutoffs, RetryClaim,
+    SessionCutoffs, Store,
 };
 
 /// Now in every check, not at the beginning of an hour.
@@ -19,6 +20,22 @@ pub(crate) const NOW: Timestamp = Timestamp(1_780_000_123_456);
 pub(crate) const INSTANCE: InstanceId = InstanceId(11);
 /// The end of its leases.
 pub(crate) const LEASE: Timestamp = NOW.plus_ms(30_000);
+
+/// Cutoffs with which no session has expired.
+pub(crate) const NO_SESSIONS: SessionCutoffs =
+    SessionCutoffs { created_before: Timestamp(0), used_before: Timestamp(0) };
+
+/// Cutoffs with which nothing is expired.
+pub(crate) const NOTHING_EXPIRED: RetentionCutoffs = RetentionCutoffs {
+    idempotency_before: Timestamp(0),
+    outcomes_before: None,
+    events_before: None,
+    notifications_before: None,
+    anonymous_before: None,
+    audit_before: None,
+    sessions: NO_SESSIONS,
+    at: NOW,
+};
 
 /// Reclaims everything.
 pub(crate) fn adoption(instance: InstanceId) -> ReclaimRequest {

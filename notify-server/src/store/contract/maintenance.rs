@@ -18,16 +18,6 @@ const DAY_MS: i64 = 86_400_000;
 /// A time after the end of all notifications of the checks.
 const LATER: Timestamp = NOW.plus_ms(DAY_MS);
 
-/// Cutoffs with which nothing is expired.
-const NOTHING: RetentionCutoffs = RetentionCutoffs {
-    idempotency_before: Timestamp(0),
-    outcomes_before: None,
-    events_before: None,
-    notifications_before: None,
-    anonymous_before: None,
-    at: NOW,
-};
-
 /// Deletes until nothing is left; returns the sum and the number of steps.
 async fn delete_all(store: &Store, cutoffs: RetentionCutoffs) -> (RetentionProgress, u32) {
     let (mut sum, mut steps) = (RetentionProgress::default(), 0);
@@ -46,8 +36,10 @@ async fn delete_all(store: &Store, cutoffs: RetentionCutoffs) -> (RetentionProgr
 
 /// Deletes everything that has ended.
 pub(super) async fn delete_everything(store: &Store) {
-    let cutoffs =
-        RetentionCutoffs { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
+    let cutoffs = RetentionCutoffs {
+        notifications_before: Some(LATER.plus_ms(999 * DAY_MS)),
+        ..fixtures::NOTHING_EXPIRED
+    };
     assert!(delete_all(store, cutoffs).await.0.notifications > 0);
 }
 
@@ -89,7 +81,7 @@ async fn expired_outcomes_are_deleted_and_counters_stay(store: &Store) {
     assert_eq!((before.counts.sent, before.counts.failed, before.failures.len()), (2, 1, 1));
     let key = dispatch.until;
     assert!(store.delivery_outcome(dispatch.no, key).await.unwrap().is_some());
-    let cutoffs = RetentionCutoffs { outcomes_before: Some(LATER), ..NOTHING };
+    let cutoffs = RetentionCutoffs { outcomes_before: Some(LATER), ..fixtures::NOTHING_EXPIRED };
     let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
     assert_eq!(store.delivery_outcome(dispatch.no, key).await.unwrap(), None);
@@ -116,6 +108,8 @@ async fn unfinished_and_recent_notifications_stay(store: &Store) {
         events_before: Some(before),
         notifications_before: Some(before),
         anonymous_before: None,
+        audit_before: None,
+        sessions: fixtures::NO_SESSIONS,
         at: NOW,
     };
     let ended_at = read(store, app, &done).await.completed_at.unwrap();
@@ -140,7 +134,8 @@ async fn expired_notification_is_deleted_completely(store: &Store) {
     let events = vec![event(&notification, EventType::Opened), event(&reported, EventType::Opened)];
     store.record_events(app, events, NOW, None).await.unwrap();
     assert_eq!(refusal(store.record_report(app, report(), None).await), "id: is in use already");
-    let cutoffs = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
+    let cutoffs =
+        RetentionCutoffs { notifications_before: Some(LATER), ..fixtures::NOTHING_EXPIRED };
     let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { notifications: 2, ..RetentionProgress::default() });
     for id in [&notification, &reported] {
@@ -159,7 +154,7 @@ async fn deleted_events_do_not_count_again(store: &Store) {
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
     store.record_events(app, opened(), NOW, None).await.unwrap();
-    let cutoffs = RetentionCutoffs { events_before: Some(LATER), ..NOTHING };
+    let cutoffs = RetentionCutoffs { events_before: Some(LATER), ..fixtures::NOTHING_EXPIRED };
     let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { events: 1, ..RetentionProgress::default() });
     let answer = fixtures::now(store.record_events(app, opened(), LATER, None).await.unwrap());
@@ -180,12 +175,17 @@ async fn idempotency_records_expire_without_requests(store: &Store) {
         let key = fixtures::once("/v1/devices", &format!("k{number}"), 1);
         store.register_device(app, fixtures::android("x"), NOW, Some(key)).await.unwrap();
     }
-    let (kept, _) =
-        delete_all(store, RetentionCutoffs { idempotency_before: NOW.plus_ms(-1), ..NOTHING })
-            .await;
+    let (kept, _) = delete_all(
+        store,
+        RetentionCutoffs { idempotency_before: NOW.plus_ms(-1), ..fixtures::NOTHING_EXPIRED },
+    )
+    .await;
     assert_eq!(kept, RetentionProgress::default());
     let at = NOW.plus_ms(REPLAY_KEPT_MS);
-    let cutoffs = RetentionCutoffs { idempotency_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
+    let cutoffs = RetentionCutoffs {
+        idempotency_before: at.plus_ms(-REPLAY_KEPT_MS),
+        ..fixtures::NOTHING_EXPIRED
+    };
     let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(
         deleted,
@@ -202,7 +202,8 @@ async fn deletion_steps_are_bounded(store: &Store) {
         let new = fixtures::report(&format!("own-{number}"));
         store.record_report(app, new, None).await.unwrap();
     }
-    let cutoffs = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
+    let cutoffs =
+        RetentionCutoffs { notifications_before: Some(LATER), ..fixtures::NOTHING_EXPIRED };
     let first = store.delete_expired(cutoffs).await.unwrap();
     assert!(first.more && (1..=1_000).contains(&first.notifications), "{first:?}");
     let (rest, steps) = delete_all(store, cutoffs).await;

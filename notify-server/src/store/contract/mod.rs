@@ -51,6 +51,7 @@ mod maintenance;
 mod messages;
 mod named_devices;
 mod notifications;
+mod operators;
 mod pages;
 mod polls;
 mod reopen;

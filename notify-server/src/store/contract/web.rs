@@ -217,6 +217,8 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
         events_before: None,
         notifications_before: None,
         anonymous_before: before,
+        audit_before: None,
+        sessions: fixtures::NO_SESSIONS,
         at: later,
     };
     for (before, removed, left) in [

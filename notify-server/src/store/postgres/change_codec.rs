@@ -52,7 +52,7 @@ fn encode_one(change: &Change) -> Option<String> {
         Change::Enrichment(EnrichmentChange::Campaign(app)) => format!("m{}", app.0),
         Change::Enrichment(EnrichmentChange::FeedDue) => "f".to_owned(),
         Change::Enrichment(EnrichmentChange::FeedItems(app)) => format!("i{}", app.0),
-        Change::KeyRevoked => "k".to_owned(),
+        Change::Keys => "k".to_owned(),
         Change::Resync => RESYNC.to_owned(),
     })
 }
@@ -75,7 +75,7 @@ fn decode_one(word: &str) -> Option<Change> {
         'm' => EnrichmentChange::Campaign(app()?).into(),
         'f' => EnrichmentChange::FeedDue.into(),
         'i' => EnrichmentChange::FeedItems(app()?).into(),
-        'k' => Change::KeyRevoked,
+        'k' => Change::Keys,
         _ => return None,
     })
 }
@@ -101,7 +101,7 @@ mod tests {
             Change::Enrichment(EnrichmentChange::Campaign(AppNo(4))),
             Change::Enrichment(EnrichmentChange::FeedDue),
             Change::Enrichment(EnrichmentChange::FeedItems(AppNo(5))),
-            Change::KeyRevoked,
+            Change::Keys,
             Change::Resync,
         ];
         for change in changes {

@@ -8,10 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use notify_core::AuditEntry;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
+use crate::store::audit;
 use crate::store::deadline::{before_deadline, deadline};
 use crate::store::delivery::start::{self, StartInCommit};
 use crate::store::sql::answer::{Answer, pack, unpack};
@@ -70,6 +72,8 @@ impl std::ops::Deref for WriteTx<'_> {
 struct Job {
     operation: Operation,
     work: Option<Work>,
+    /// The entry of the audit trail that belongs to the write, if an operator requested it.
+    audit: Option<AuditEntry>,
     /// When the caller stops waiting; `None` if it has no deadline.
     deadline: Option<Instant>,
     result: Option<Result<Answer, StoreError>>,
@@ -88,7 +92,14 @@ impl Job {
     /// Runs the write. Returns false if it failed; its changes then have to be rolled back.
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
         let Some(work) = self.work.take() else { return false };
-        let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
+        let write = || {
+            let answer = work(tx)?;
+            if let Some(entry) = &self.audit {
+                audit::insert(tx, entry)?;
+            }
+            Ok(answer)
+        };
+        let result = catch_unwind(AssertUnwindSafe(write))
             .unwrap_or_else(|_| Err(internal("a write panicked")));
         let has_succeeded = result.is_ok();
         self.result = Some(result);
@@ -245,10 +256,15 @@ impl Writer {
     async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
         let deadline = deadline();
-        self.send(Job { operation, work: Some(work), deadline, result: None, caller })?;
-        before_deadline(answer)
+        let audit = audit::pending();
+        self.send(Job { operation, work: Some(work), audit, deadline, result: None, caller })?;
+        let result = before_deadline(answer)
             .await?
-            .unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
+            .unwrap_or_else(|_| Err(unavailable("the writer has stopped")));
+        if result.is_ok() {
+            audit::mark_recorded();
+        }
+        result
     }
 
     fn send(&self, job: Job) -> Result<(), StoreError> {

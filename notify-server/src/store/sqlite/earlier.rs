@@ -23,7 +23,7 @@ const ROWS: [&str; 15] = [
     include_str!("earlier/V0012.sql"),
     // Version 13 adds a column with a default.
     "",
-    "",
+    include_str!("earlier/V0014.sql"),
     // Version 15 adds columns with defaults.
     "",
 ];

@@ -74,6 +74,7 @@ pub(super) fn calls() -> Vec<Call> {
         .collect()
 }
 
+const ADMIN_KEYS: &str = "/admin/v1/keys";
 const WEB_ACCESS: &str = "/admin/v1/apps/{app}/web";
 
 /// The origin of the pages that call `/web`.
@@ -114,6 +115,16 @@ fn administration() -> Vec<Call> {
         call("set_web_access", put(WEB_ACCESS, web_access()), WEB_ACCESS),
         call("clear_web_access", delete(WEB_ACCESS), WEB_ACCESS)
             .after(vec![put(WEB_ACCESS, web_access())])
+            .again(404),
+        call("add_admin_key", post(ADMIN_KEYS, json!({})), ADMIN_KEYS),
+        call(
+            "rename_admin_key",
+            (Method::PATCH, "/admin/v1/keys/{made}", json!({"name": "key-{n}"})),
+            ADMIN_KEYS,
+        )
+        .after(vec![post(ADMIN_KEYS, json!({}))]),
+        call("revoke_admin_key", delete("/admin/v1/keys/{made}"), ADMIN_KEYS)
+            .after(vec![post(ADMIN_KEYS, json!({}))])
             .again(404),
         Call::unseen("check", get("/readyz")),
         Call::unseen("storage", get("/admin/v1/diagnostics")),

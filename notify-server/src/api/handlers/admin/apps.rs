@@ -10,6 +10,7 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::keys::{KeyKind, make_key, reveal};
+use crate::store::audit;
 
 /// `POST /admin/v1/apps`.
 pub(crate) async fn create(
@@ -17,6 +18,7 @@ pub(crate) async fn create(
     app: NewApp,
 ) -> Result<JsonReply<AppCreated>, ApiError> {
     let id = AppId(Uuid::now_v7());
+    audit::set_app(id);
     ctx.api.store.create_app(id, app, None, ctx.received_at).await?;
     Ok(JsonReply::ok(AppCreated { id }))
 }
@@ -59,6 +61,7 @@ pub(crate) async fn create_key(
 ) -> Result<JsonReply<KeyCreated>, ApiError> {
     let fresh = make_key(KeyKind::Api, key.name, ctx.received_at);
     let id = fresh.stored.id;
+    audit::set_object(&id);
     ctx.api.store.add_key(ctx.id("id")?, fresh.stored).await?;
     Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
 }

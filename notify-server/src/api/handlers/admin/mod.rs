@@ -3,4 +3,5 @@
 
 pub(crate) mod apps;
 pub(crate) mod diagnostics;
+pub(crate) mod operators;
 pub(crate) mod providers;

@@ -84,7 +84,12 @@ fn a_migration_that_is_applied_and_not_recorded_is_recorded() {
         assert_eq!(i32::try_from(recorded), Ok(latest()), "{version}: each has one record");
         let after = file.rows();
         for (table, rows) in before {
-            assert_eq!(after[&table].len(), rows.len(), "{version}: {table}");
+            // A later migration may add a table with a counter.
+            if table == "numbers" {
+                assert!(after[&table].len() >= rows.len(), "{version}");
+            } else {
+                assert_eq!(after[&table].len(), rows.len(), "{version}: {table}");
+            }
         }
         file.upgraded().unwrap();
     }

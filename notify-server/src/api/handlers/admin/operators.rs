@@ -1,0 +1,78 @@
+//! Operators: admin keys, sessions of the console, and the audit trail.
+
+use notify_core::{
+    AdminKeyCreated, AuditList, CreateAdminKey, KeyId, KeyList, ListAudit, NoQuery, PageQuery,
+    RenameKey, SessionList, Success,
+};
+
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::keys::{KeyKind, make_key, reveal};
+use crate::store::audit;
+
+/// `POST /admin/v1/keys`. The response is the only place that shows the key.
+pub(crate) async fn create_key(
+    ctx: RequestCtx,
+    key: CreateAdminKey,
+) -> Result<JsonReply<AdminKeyCreated>, ApiError> {
+    let fresh = make_key(KeyKind::Admin, key.name, ctx.received_at);
+    let id = fresh.stored.id;
+    audit::set_object(&id);
+    ctx.api.store.add_admin_key(fresh.stored).await?;
+    Ok(JsonReply::ok(AdminKeyCreated { id, admin_key: reveal(&fresh.secret) }))
+}
+
+/// `GET /admin/v1/keys`.
+pub(crate) async fn list_keys(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<KeyList>, ApiError> {
+    let keys = ctx.api.store.list_admin_keys().await?;
+    Ok(JsonReply::ok(KeyList { keys }))
+}
+
+/// `PATCH /admin/v1/keys/{key_id}`.
+pub(crate) async fn rename_key(
+    ctx: RequestCtx,
+    rename: RenameKey,
+) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.rename_admin_key(ctx.id("key_id")?, rename.name).await?;
+    Ok(JsonReply::success())
+}
+
+/// `DELETE /admin/v1/keys/{key_id}`.
+pub(crate) async fn revoke_key(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
+    let key: KeyId = ctx.id("key_id")?;
+    ctx.api.store.revoke_admin_key(key).await?;
+    Ok(JsonReply::success())
+}
+
+/// `GET /admin/v1/sessions`.
+pub(crate) async fn list_sessions(
+    ctx: RequestCtx,
+    query: PageQuery,
+) -> Result<JsonReply<SessionList>, ApiError> {
+    let cutoffs = ctx.api.config.session_timeouts().cutoffs(ctx.received_at);
+    let page = ctx.api.store.list_sessions(cutoffs, page_request(query)).await?;
+    Ok(JsonReply::ok(SessionList { sessions: page.rows, next_cursor: page.next }))
+}
+
+/// `DELETE /admin/v1/sessions/{session_id}`.
+pub(crate) async fn end_session(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.end_session(ctx.id("session_id")?).await?;
+    Ok(JsonReply::success())
+}
+
+/// `GET /admin/v1/audit`.
+pub(crate) async fn audit(
+    ctx: RequestCtx,
+    query: ListAudit,
+) -> Result<JsonReply<AuditList>, ApiError> {
+    let page = page_request(PageQuery { limit: query.limit, cursor: query.cursor });
+    let page = ctx.api.store.list_audit(query.app_id, page).await?;
+    Ok(JsonReply::ok(AuditList { entries: page.rows, next_cursor: page.next }))
+}
