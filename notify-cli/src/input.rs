@@ -9,7 +9,10 @@ use std::{
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use notify_client::{
     Error,
-    notify_core::{DeliveryOutcome, Platform, ProviderKind, Request, Timestamp, json::JsonObject},
+    notify_core::{
+        DeliveryOutcome, DeviceState, NotificationStatus, Platform, ProviderKind, Request,
+        Timestamp, json::JsonObject,
+    },
 };
 
 use crate::failure::Failure;
@@ -154,6 +157,18 @@ fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + u
 pub(crate) fn outcome() -> impl TypedValueParser<Value = DeliveryOutcome> {
     PossibleValuesParser::new(DeliveryOutcome::NAMES)
         .map(|name| name.parse().expect("the values are the names of outcomes"))
+}
+
+/// Parses the status of a notification.
+pub(crate) fn status() -> impl TypedValueParser<Value = NotificationStatus> {
+    PossibleValuesParser::new(NotificationStatus::NAMES)
+        .map(|name| name.parse().expect("the values are the names of statuses"))
+}
+
+/// Parses the state of a device.
+pub(crate) fn device_state() -> impl TypedValueParser<Value = DeviceState> {
+    PossibleValuesParser::new(DeviceState::NAMES)
+        .map(|name| name.parse().expect("the values are the names of states"))
 }
 
 /// Parses a provider.

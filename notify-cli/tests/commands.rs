@@ -99,6 +99,12 @@ async fn send_makes_the_request() {
             "GET /v1/notifications?limit=2&cursor=c".to_owned(),
             None,
         ),
+        (
+            "notifications list --status scheduled",
+            json!({ "notifications": [], "next_cursor": null }),
+            "GET /v1/notifications?status=scheduled".to_owned(),
+            None,
+        ),
     ])
     .await;
 }
@@ -122,6 +128,13 @@ async fn device_commands_make_the_requests() {
             "devices list --platform web --tag vip",
             json!({ "devices": [], "next_cursor": null }),
             "GET /v1/devices?platform=web&tag=vip".to_owned(),
+            None,
+        ),
+        (
+            "devices list --state unregistered --token https://push.example/a+b",
+            json!({ "devices": [], "next_cursor": null }),
+            "GET /v1/devices?state=unregistered&push_token=https%3A%2F%2Fpush.example%2Fa%2Bb"
+                .to_owned(),
             None,
         ),
         ("devices delete a/b", done(), "DELETE /v1/devices/a%2Fb".to_owned(), None),
@@ -354,7 +367,8 @@ async fn poll_event_and_statistics_commands_make_the_requests() {
         (
             "statistics notifications --from 1973-03-03T00:00:00Z --to 100000000000",
             json!({
-                "days": [], "total_sent": 0, "total_received": 0, "total_opened": 0,
+                "days": [], "total_sent": 0, "total_failed": 0, "total_unregistered": 0,
+                "total_expired": 0, "total_received": 0, "total_opened": 0,
                 "total_clicked": 0, "total_dismissed": 0,
             }),
             "GET /v1/statistics/notifications?date_from=99964800000&date_to=100000000000"

@@ -51,24 +51,25 @@ async fn a_listing_is_printed_as_a_table() {
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_by_day_are_a_table_a_chart_and_data() {
     let day = |date: i64, sent: u64, opened: u64| {
-        json!({ "date": date, "sent": sent, "received": 0, "opened": opened, "clicked": 0,
-            "dismissed": 0 })
+        json!({ "date": date, "sent": sent, "failed": 7, "unregistered": 8, "expired": 9,
+            "received": 0, "opened": opened, "clicked": 0, "dismissed": 0 })
     };
     let answer = json!({
         "days": [day(1_767_225_600_000, 1_200, 3), day(1_767_312_000_000, 600, 0)],
-        "total_sent": 1_800, "total_received": 0, "total_opened": 3, "total_clicked": 0,
+        "total_sent": 1_800, "total_failed": 14, "total_unregistered": 16, "total_expired": 18,
+        "total_received": 0, "total_opened": 3, "total_clicked": 0,
         "total_dismissed": 0,
     });
     let fixture = Fixture::with_body(answer.clone()).await;
     let table =
         fixture.run(&["statistics", "notifications", "-o", "table"]).assert_success().stdout;
     assert!(
-        table.contains("│ 2026-01-01 ┆ 1200 ┆ 0        ┆ 3      ┆ 0       ┆ 0         │"),
+        table.contains("│ 2026-01-01 ┆ 1200 ┆ 7      ┆ 8            ┆ 9       ┆ 0        ┆ 3 "),
         "{table}"
     );
     assert_eq!(fixture.run(&["statistics", "notifications"]).assert_success().json(), answer);
     let csv = fixture.run(&["statistics", "notifications", "-o", "csv"]).assert_success().stdout;
-    assert!(csv.ends_with("\"1767312000000\",\"600\",\"0\",\"0\",\"0\",\"0\"\r\n"), "{csv}");
+    assert!(csv.ends_with(",\"600\",\"7\",\"8\",\"9\",\"0\",\"0\",\"0\",\"0\"\r\n"), "{csv}");
     // No terminal: 80 columns.
     let chart = fixture.run(&["statistics", "notifications", "--chart"]).assert_success().stdout;
     let bar = |length: usize| "#".repeat(length);
@@ -83,6 +84,11 @@ async fn notifications_by_day_are_a_table_a_chart_and_data() {
     let opened = ["statistics", "notifications", "--chart", "opened", "-o", "table"];
     let chart = fixture.run(&opened).assert_success().stdout;
     assert!(chart.ends_with("# 3\n2026-01-02 0\n"), "{chart}");
+    for (count, total) in [("failed", 14), ("unregistered", 16), ("expired", 18)] {
+        let chart = fixture.run(&["statistics", "notifications", "--chart", count]);
+        let heading = format!("{count} by day (UTC), {total} in all\n");
+        assert!(chart.assert_success().stdout.starts_with(&heading), "{count}");
+    }
     let run = fixture.run(&["statistics", "notifications", "--chart", "-o", "json"]);
     assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{run:?}");
 }

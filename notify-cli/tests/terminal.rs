@@ -231,8 +231,9 @@ async fn an_empty_listing_is_a_sentence_on_a_terminal() {
         ("apps list", "apps", "No applications."),
         ("statistics notifications", "days", "No days with counts."),
     ] {
-        let empty = json!({ list: [], "next_cursor": null, "total_sent": 0, "total_received": 0,
-            "total_opened": 0, "total_clicked": 0, "total_dismissed": 0 });
+        let empty = json!({ list: [], "next_cursor": null, "total_sent": 0, "total_failed": 0,
+            "total_unregistered": 0, "total_expired": 0, "total_received": 0, "total_opened": 0,
+            "total_clicked": 0, "total_dismissed": 0 });
         let fixture = Fixture::with_body(empty).await;
         let args: Vec<&str> = line.split_whitespace().collect();
         let (nowhere, table) = ("2>/dev/null", ["-o", "table"]);

@@ -204,6 +204,8 @@ impl Response {
             500.. => Error::Server { status, errors, request_id, retry_after },
             _ => {
                 if let Some(location) = self.header(header::LOCATION) {
+                    // A query may contain a push token.
+                    let location = location.split('?').next().unwrap_or_default();
                     errors.push(format!("redirected to {location}; use that as the base url"));
                 }
                 Error::Rejected { status, errors, request_id, retry_after }

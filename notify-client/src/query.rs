@@ -2,7 +2,7 @@
 
 use notify_core::{
     DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
-    NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
+    ListNotifications, NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
 };
 
 type Parameters = Vec<(&'static str, String)>;
@@ -28,7 +28,8 @@ to_query! {
     PageQuery { limit, cursor }
     ListAudit { limit, cursor, app_id }
     ListDeliveries { limit, cursor, outcome }
-    ListDevices { limit, cursor, platform, tag }
+    ListDevices { limit, cursor, platform, tag, state, push_token }
+    ListNotifications { limit, cursor, status }
     ListCampaigns { offset, limit, name, status }
     DeviceStatisticsQuery { date_from, date_to }
     NotificationStatisticsQuery { date_from, date_to }

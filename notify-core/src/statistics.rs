@@ -192,6 +192,12 @@ pub struct DayCount {
     pub day: Day,
     /// Deliveries that a provider accepted.
     pub sent: u64,
+    /// Deliveries that failed for good.
+    pub failed: u64,
+    /// Deliveries whose address the provider reported as unregistered.
+    pub unregistered: u64,
+    /// Deliveries that no provider accepted before their notification expired.
+    pub expired: u64,
     /// Devices that reported a notification received.
     pub received: u64,
     /// Devices that opened a notification.
@@ -205,7 +211,17 @@ pub struct DayCount {
 impl DayCount {
     /// A day without counts.
     fn zero(day: Day) -> Self {
-        Self { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
+        Self {
+            day,
+            sent: 0,
+            failed: 0,
+            unregistered: 0,
+            expired: 0,
+            received: 0,
+            opened: 0,
+            clicked: 0,
+            dismissed: 0,
+        }
     }
 }
 
@@ -217,6 +233,12 @@ pub struct NotificationStatistics {
     pub days: Vec<NotificationDay>,
     /// Deliveries that a provider accepted.
     pub total_sent: u64,
+    /// Deliveries that failed for good.
+    pub total_failed: u64,
+    /// Deliveries whose address the provider reported as unregistered.
+    pub total_unregistered: u64,
+    /// Deliveries that no provider accepted before their notification expired.
+    pub total_expired: u64,
     /// Notifications that devices reported as received, each device once.
     pub total_received: u64,
     /// Notifications that devices reported as opened, each device once.
@@ -235,6 +257,12 @@ pub struct NotificationDay {
     pub date: Timestamp,
     /// Deliveries that a provider accepted.
     pub sent: u64,
+    /// Deliveries that failed for good.
+    pub failed: u64,
+    /// Deliveries whose address the provider reported as unregistered.
+    pub unregistered: u64,
+    /// Deliveries that no provider accepted before their notification expired.
+    pub expired: u64,
     /// Notifications that devices reported as received, each device once, on the day of the report.
     pub received: u64,
     /// Notifications that devices reported as opened, each device once, on the day of the report.
@@ -274,6 +302,9 @@ impl NotificationStatistics {
         let mut answer = Self {
             days: Vec::new(),
             total_sent: 0,
+            total_failed: 0,
+            total_unregistered: 0,
+            total_expired: 0,
             total_received: 0,
             total_opened: 0,
             total_clicked: 0,
@@ -288,13 +319,36 @@ impl NotificationStatistics {
     }
 
     fn add(&mut self, count: DayCount) {
-        let DayCount { day, sent, received, opened, clicked, dismissed } = count;
+        let DayCount {
+            day,
+            sent,
+            failed,
+            unregistered,
+            expired,
+            received,
+            opened,
+            clicked,
+            dismissed,
+        } = count;
         self.total_sent += sent;
+        self.total_failed += failed;
+        self.total_unregistered += unregistered;
+        self.total_expired += expired;
         self.total_received += received;
         self.total_opened += opened;
         self.total_clicked += clicked;
         self.total_dismissed += dismissed;
         let date = day.start();
-        self.days.push(NotificationDay { date, sent, received, opened, clicked, dismissed });
+        self.days.push(NotificationDay {
+            date,
+            sent,
+            failed,
+            unregistered,
+            expired,
+            received,
+            opened,
+            clicked,
+            dismissed,
+        });
     }
 }

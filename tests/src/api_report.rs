@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use notify_client::Client;
-use notify_core::{ListDeliveries, NotificationRecord, PageQuery};
+use notify_core::{ListDeliveries, ListNotifications, NotificationRecord};
 use serde_json::Value;
 
 use crate::checker::NotificationReport;
@@ -19,7 +19,7 @@ impl NotificationReport {
     /// When a request fails.
     pub async fn of(client: &Client) -> Result<Vec<Self>> {
         let mut reports = Vec::new();
-        let query = PageQuery { limit: Some(NOTIFICATIONS), cursor: None };
+        let query = ListNotifications { limit: Some(NOTIFICATIONS), ..Default::default() };
         let mut all = client.notifications().all(&query);
         while let Some(record) = all.next().await {
             reports.push(Self::read(client, record?).await?);

@@ -64,6 +64,7 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
     for (list, name) in [
         ("/v1/notifications", "notifications"),
         ("/v1/devices", "devices"),
+        ("/v1/devices?state=enabled", "devices"),
         ("/v1/tags", "tags"),
         ("/v1/feeds", "feeds"),
         ("/v1/campaigns?status=all", "campaigns"),

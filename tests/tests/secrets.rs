@@ -72,8 +72,15 @@ async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<
                 let reply = caller.send(&Method::POST, path, body.clone()).await?;
                 assert!(matches!(reply.status, 400 | 401), "{path}: {}", reply.text);
             }
-            let path = format!("/v1/notifications/{text}?{text}=1");
-            caller.send(&Method::GET, &path, "").await?;
+            for path in [
+                format!("/v1/notifications/{text}?{text}=1"),
+                "/v1/devices?push_token=PLANTED-push-token:sandbox".to_owned(),
+                "/v1/devices?push_token=PLANTED-push-token&push_token=PLANTED-push-token"
+                    .to_owned(),
+                "/v1/devices?push_token=PLANTED-push-token%00&limit=0".to_owned(),
+            ] {
+                caller.send(&Method::GET, &path, "").await?;
+            }
         }
     }
     Ok(())

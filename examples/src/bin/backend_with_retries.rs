@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use notify_client::Client;
 use notify_client::notify_core::json::JsonObject;
-use notify_client::notify_core::{CreateNotification, NotificationId, PageQuery, RegisterDevice};
+use notify_client::notify_core::{
+    CreateNotification, ListNotifications, NotificationId, RegisterDevice,
+};
 use notify_tests::{TestServer, WAIT_MAX};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -59,7 +61,7 @@ async fn main() -> anyhow::Result<()> {
     ensure!(first == again, "the key did not hold");
 
     server.completed(&first).await?;
-    let list = server.client().notifications().list(&PageQuery::default()).await?;
+    let list = server.client().notifications().list(&ListNotifications::default()).await?;
     let arrived = server.sandbox().wait_for(1, WAIT_MAX).await;
     println!("notifications made: {}, pushes sent: {}", list.notifications.len(), arrived.len());
     ensure!(list.notifications.len() == 1 && arrived.len() == 1);

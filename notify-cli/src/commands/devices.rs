@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use notify_client::{
     Client, Error,
-    notify_core::{DeviceId, ListDevices, PageQuery, Platform, RegisterDevice, SetTags, Tag},
+    notify_core::{
+        DeviceId, DeviceState, ListDevices, PageQuery, Platform, RegisterDevice, SetTags, Tag,
+    },
 };
 
 use super::paging::{self, LARGE_PAGE, PageArgs};
@@ -37,6 +39,13 @@ pub(crate) enum Devices {
         /// Only devices that have this tag set to true.
         #[arg(long)]
         tag: Option<String>,
+        /// Only devices in this state: enabled, disabled for any reason, or disabled because the
+        /// provider reported the address as unregistered.
+        #[arg(long, value_parser = input::device_state())]
+        state: Option<DeviceState>,
+        /// Only devices with exactly this push token, endpoint or recipient id.
+        #[arg(long)]
+        token: Option<String>,
         #[command(flatten)]
         page: PageArgs,
     },
@@ -152,9 +161,9 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             let device = device.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.show(&device, &view::DEVICE)
         }
-        Devices::List { platform, tag, page } => {
+        Devices::List { platform, tag, state, token: push_token, page } => {
             let PageQuery { limit, cursor } = page.query();
-            let query = ListDevices { limit, cursor, platform, tag };
+            let query = ListDevices { limit, cursor, platform, tag, state, push_token };
             let (first, all) = (devices.list(&query), devices.all(&query));
             paging::show(page.all, first, all, session, &view::DEVICES).await
         }

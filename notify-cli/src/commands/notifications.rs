@@ -1,7 +1,10 @@
 //! `notify notifications`.
 
 use clap::Subcommand;
-use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery};
+use notify_client::notify_core::{
+    DeliveryOutcome, ListDeliveries, ListNotifications, NotificationId, NotificationStatus,
+    PageQuery,
+};
 
 use super::paging::{self, PageArgs};
 use crate::{
@@ -20,7 +23,13 @@ pub(crate) enum Notifications {
         id: String,
     },
     /// List notifications, newest first.
-    List(PageArgs),
+    List {
+        /// Only notifications with this status.
+        #[arg(long, value_parser = input::status())]
+        status: Option<NotificationStatus>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
     /// List the deliveries of a notification, one for each device.
     Deliveries {
         /// Its id.
@@ -49,8 +58,9 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             let notification = notification.map_err(Failure::unknown_id("notification", &id))?;
             session.out.show(&notification, &view::NOTIFICATION)
         }
-        Notifications::List(page) => {
-            let query = page.query();
+        Notifications::List { status, page } => {
+            let PageQuery { limit, cursor } = page.query();
+            let query = ListNotifications { limit, cursor, status };
             let (first, all) = (notifications.list(&query), notifications.all(&query));
             paging::show(page.all, first, all, session, &view::NOTIFICATIONS).await
         }

@@ -25,7 +25,7 @@ pub(crate) enum Statistics {
         #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         to: Option<Timestamp>,
     },
-    /// Count sent notifications and engagement events by day (UTC), for at most 366 days.
+    /// Count deliveries by outcome and engagement events by day (UTC), for at most 366 days.
     Notifications {
         /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
         /// 2026-05-01T09:00:00Z, or unix milliseconds; the first day with a count unless given.
@@ -45,6 +45,12 @@ pub(crate) enum Statistics {
 pub(crate) enum DailyCount {
     /// Deliveries that a provider accepted.
     Sent,
+    /// Deliveries that failed for good.
+    Failed,
+    /// Deliveries whose address the provider reported as unregistered.
+    Unregistered,
+    /// Deliveries that no provider accepted before their notification expired.
+    Expired,
     /// Notifications received by devices.
     Received,
     /// Opened notifications.
@@ -59,6 +65,9 @@ impl DailyCount {
     fn of(self, day: &NotificationDay) -> u64 {
         match self {
             Self::Sent => day.sent,
+            Self::Failed => day.failed,
+            Self::Unregistered => day.unregistered,
+            Self::Expired => day.expired,
             Self::Received => day.received,
             Self::Opened => day.opened,
             Self::Clicked => day.clicked,
@@ -69,6 +78,9 @@ impl DailyCount {
     fn as_str(self) -> &'static str {
         match self {
             Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Unregistered => "unregistered",
+            Self::Expired => "expired",
             Self::Received => "received",
             Self::Opened => "opened",
             Self::Clicked => "clicked",

@@ -172,9 +172,13 @@ pub(crate) const DEVICE_STATISTICS: View = listing_with_export(
     },
 );
 
-pub(crate) const NOTIFICATION_STATISTICS: View =
-    listing("days", columns! { date: Day, sent, received, opened, clicked, dismissed })
-        .with_noun("days with counts");
+pub(crate) const NOTIFICATION_STATISTICS: View = listing(
+    "days",
+    columns! {
+        date: Day, sent, failed, unregistered, expired, received, opened, clicked, dismissed,
+    },
+)
+.with_noun("days with counts");
 
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),

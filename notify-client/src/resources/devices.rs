@@ -100,16 +100,21 @@ handle! {
         });
 
     paged {
-        /// One page of the devices: `GET /v1/devices`.
+        /// One page of the devices that match every filter: `GET /v1/devices`. With a `state`, a page
+        /// may have fewer entries than `limit`; the last page has no `next_cursor`.
         ///
         /// # Errors
         /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
         ///
         /// ```no_run
-        /// # use notify_client::notify_core::{ListDevices, Platform};
+        /// # use notify_client::notify_core::{DeviceState, ListDevices, Platform};
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-        /// let ios = ListDevices { platform: Some(Platform::Ios), ..Default::default() };
-        /// let page = notify.devices().list(&ios).await?;
+        /// let unregistered_ios = ListDevices {
+        ///     platform: Some(Platform::Ios),
+        ///     state: Some(DeviceState::Unregistered),
+        ///     ..Default::default()
+        /// };
+        /// let page = notify.devices().list(&unregistered_ios).await?;
         /// # Ok(())
         /// # }
         /// ```

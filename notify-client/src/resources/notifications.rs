@@ -2,8 +2,8 @@
 
 use notify_core::{
     AnswerId, AnswerPoll, CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries,
-    NotificationCreated, NotificationId, NotificationList, NotificationPreview, NotificationRecord,
-    PageQuery, Poll, ReportNotification,
+    ListNotifications, NotificationCreated, NotificationId, NotificationList, NotificationPreview,
+    NotificationRecord, Poll, ReportNotification,
 };
 use reqwest::Method;
 
@@ -138,16 +138,21 @@ handle! {
         Ok(Call::v1(Method::DELETE, &["notifications", id.as_str()]).discard_response());
 
     paged {
-        /// One page of the notifications, newest first: `GET /v1/notifications`.
+        /// One page of the notifications, newest first: `GET /v1/notifications`. With a `status`, a
+        /// page may have fewer entries than `limit`; the last page has no `next_cursor`.
         ///
         /// # Errors
         /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
         ///
         /// ```no_run
-        /// # use notify_client::notify_core::PageQuery;
+        /// # use notify_client::notify_core::{ListNotifications, NotificationStatus};
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-        /// let ten = PageQuery { limit: Some(10), ..Default::default() };
-        /// let page = notify.notifications().list(&ten).await?;
+        /// let scheduled = ListNotifications {
+        ///     limit: Some(10),
+        ///     status: Some(NotificationStatus::Scheduled),
+        ///     ..Default::default()
+        /// };
+        /// let page = notify.notifications().list(&scheduled).await?;
         /// # Ok(())
         /// # }
         /// ```
@@ -166,7 +171,7 @@ handle! {
         /// ```
         fn all;
 
-        (query: &PageQuery) -> NotificationList =
+        (query: &ListNotifications) -> NotificationList =
             Call::v1(Method::GET, &["notifications"]).query(query);
     }
 

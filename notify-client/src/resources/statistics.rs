@@ -27,7 +27,7 @@ handle! {
     fn devices(period: &DeviceStatisticsQuery) -> DeviceStatistics =
         Call::v1(Method::GET, &["statistics", "devices"]).query(period);
 
-    /// Counts sent notifications and engagement events by day (UTC), for at most 366 days:
+    /// Counts deliveries by outcome and engagement events by day (UTC), for at most 366 days:
     /// `GET /v1/statistics/notifications`.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ handle! {
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
     /// let all = notify.statistics().notifications(&Default::default()).await?;
-    /// println!("{} sent, {} opened", all.total_sent, all.total_opened);
+    /// println!("{} sent, {} failed, {} opened", all.total_sent, all.total_failed, all.total_opened);
     /// # Ok(())
     /// # }
     /// ```

@@ -51,10 +51,13 @@ async fn devices_are_read_and_listed() {
         limit: Some(1),
         platform: Some(Platform::FbMessenger),
         tag: Some("vip".into()),
+        state: Some(DeviceState::Unregistered),
+        push_token: Some("a+b".into()),
         ..Default::default()
     };
     let page = server.client().devices().list(&query).await.unwrap();
-    server.assert_received("GET /v1/devices?limit=1&platform=fb-messenger&tag=vip", None).await;
+    let filters = "platform=fb-messenger&tag=vip&state=unregistered&push_token=a%2Bb";
+    server.assert_received(&format!("GET /v1/devices?limit=1&{filters}"), None).await;
     assert_eq!((page.devices, page.next_cursor), (vec![read], Some("n".into())));
 }
 
@@ -169,8 +172,10 @@ async fn statistics_are_read() {
     assert_eq!(serde_json::to_value(read).unwrap(), statistics);
 
     let statistics = json!({
-        "days": [{"date": 0, "sent": 5, "received": 4, "opened": 3, "clicked": 2, "dismissed": 1}],
-        "total_sent": 5, "total_received": 4, "total_opened": 3, "total_clicked": 2,
+        "days": [{"date": 0, "sent": 5, "failed": 6, "unregistered": 7, "expired": 8, "received": 4,
+            "opened": 3, "clicked": 2, "dismissed": 1}],
+        "total_sent": 5, "total_failed": 6, "total_unregistered": 7, "total_expired": 8,
+        "total_received": 4, "total_opened": 3, "total_clicked": 2,
         "total_dismissed": 1,
     });
     let server = Server::with_body(statistics.clone()).await;

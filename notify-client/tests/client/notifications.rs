@@ -117,9 +117,12 @@ async fn notifications_are_read_and_listed() {
 
     let server =
         Server::with_body(json!({ "notifications": [record()], "next_cursor": null })).await;
-    let query = PageQuery { limit: Some(2), cursor: Some("a+b&c".into()) };
+    let status = Some(NotificationStatus::Sending);
+    let query = ListNotifications { limit: Some(2), cursor: Some("a+b&c".into()), status };
     let page = server.client().notifications().list(&query).await.unwrap();
-    server.assert_received("GET /v1/notifications?limit=2&cursor=a%2Bb%26c", None).await;
+    server
+        .assert_received("GET /v1/notifications?limit=2&cursor=a%2Bb%26c&status=sending", None)
+        .await;
     assert_eq!((page.notifications, page.next_cursor), (vec![read], None));
 }
 

@@ -61,7 +61,8 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceList {
-    /// One page, in the order of first registration.
+    /// One page, in the order of first registration. With `state`, it can have fewer than `limit`
+    /// elements, even none, although there are more pages.
     pub devices: Vec<Device>,
     /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,

@@ -144,7 +144,20 @@ model! {
     }
 }
 
-/// Query of `GET /v1/devices`.
+wire_enum! {
+    /// Filter of `GET /v1/devices` by the state of a device.
+    pub enum DeviceState {
+        /// `enabled` is true.
+        Enabled = "enabled",
+        /// `enabled` is false, for any reason: the devices that `GET /v1/statistics/devices` counts
+        /// as disabled.
+        Disabled = "disabled",
+        /// The disabled devices whose `disabled_reason` is `unregistered`.
+        Unregistered = "unregistered",
+    }
+}
+
+/// Query of `GET /v1/devices`. The listing has the devices that match every filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListDevices {
     /// Page size; 50 when absent.
@@ -155,6 +168,11 @@ pub struct ListDevices {
     pub platform: Option<Platform>,
     /// Only devices that have this tag set to true.
     pub tag: Option<String>,
+    /// Only devices in this state.
+    pub state: Option<DeviceState>,
+    /// Only the devices with exactly this address: the push token, the endpoint of the browser, or
+    /// the recipient id.
+    pub push_token: Option<String>,
 }
 
 impl RegisterDevice {

@@ -9,9 +9,9 @@ use base64::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DEVICE_TEXT_CHARS_MAX, DevicePlatform, ListDevices, PUSH_TOKEN_CHARS_MAX, PushSubscription,
-    RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType, Subscribe, SubscriptionPlatform,
-    UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
+    DEVICE_TEXT_CHARS_MAX, DevicePlatform, DeviceState, ListDevices, PUSH_TOKEN_CHARS_MAX,
+    PushSubscription, RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType, Subscribe,
+    SubscriptionPlatform, UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
 };
 use crate::json::BodyPresence;
 use crate::request::{Parameters, request};
@@ -432,6 +432,16 @@ impl Query for ListDevices {
             "Only devices of this platform",
         ),
         Parameter::new("tag", ParameterForm::Text, "Only devices that have this tag set to true"),
+        Parameter::new(
+            "state",
+            ParameterForm::OneOf(&DeviceState::NAMES),
+            "Only devices in this state; `disabled` includes `unregistered`",
+        ),
+        Parameter::new(
+            "push_token",
+            ParameterForm::Text,
+            "Only devices with exactly this push token, endpoint or recipient id",
+        ),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
@@ -441,6 +451,11 @@ impl Query for ListDevices {
         let platform = parameters.validator.optional_one_of(&path("platform"), platform);
         let tag = parameters.text("tag").map(str::to_owned);
         let tag = parameters.validator.text_up_to(&path("tag"), tag, TAG_NAME_CHARS_MAX);
-        parameters.finish(Some(Self { limit, cursor, platform, tag }))
+        let state = parameters.text("state");
+        let state = parameters.validator.optional_one_of(&path("state"), state);
+        let push_token = parameters.text("push_token").map(str::to_owned);
+        let push_token =
+            parameters.validator.text_up_to(&path("push_token"), push_token, PUSH_TOKEN_CHARS_MAX);
+        parameters.finish(Some(Self { limit, cursor, platform, tag, state, push_token }))
     }
 }

@@ -151,10 +151,43 @@ pub struct NotificationRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationList {
-    /// One page, newest first.
+    /// One page, newest first. With `status`, it can have fewer than `limit` elements, even none,
+    /// although there are more pages.
     pub notifications: Vec<NotificationRecord>,
     /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
+}
+
+/// Query of `GET /v1/notifications`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListNotifications {
+    /// Page size; 50 when absent.
+    pub limit: Option<u32>,
+    /// `next_cursor` of the previous page; the first page when absent.
+    pub cursor: Option<String>,
+    /// Only notifications with this status.
+    pub status: Option<NotificationStatus>,
+}
+
+impl Query for ListNotifications {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "status",
+            ParameterForm::OneOf(&NotificationStatus::NAMES),
+            "Only notifications with this status",
+        ),
+    ];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
+        let status = parameters.text("status");
+        let status = parameters.validator.optional_one_of(&path("status"), status);
+        parameters.finish(Some(Self { limit, cursor, status }))
+    }
 }
 
 wire_enum! {

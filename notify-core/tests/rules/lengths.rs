@@ -2,8 +2,8 @@
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, ListDevices,
-    Query, RegisterDevice, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess,
-    Subscribe, TAG_NAME_CHARS_MAX, TEXT_CHARS_MAX, Template,
+    PUSH_TOKEN_CHARS_MAX, Query, RegisterDevice, ReportEvents, ReportNotification, Request,
+    SetTags, SetWebAccess, Subscribe, TAG_NAME_CHARS_MAX, TEXT_CHARS_MAX, Template,
 };
 use serde_json::{Value, json};
 
@@ -163,6 +163,15 @@ fn tag_filters_have_the_length_limit_of_tags() {
     assert!(listed(longest.clone()).is_ok());
     let refused = listed(longest + "a").unwrap_err();
     assert_eq!(refused.as_slice(), ["tag: must be at most 255 characters"]);
+}
+
+#[test]
+fn address_filters_have_the_length_limit_of_push_tokens() {
+    let listed = |token: String| ListDevices::parse(&[("push_token".to_owned(), token)], NOW);
+    let longest = "ä".repeat(PUSH_TOKEN_CHARS_MAX);
+    assert_eq!(listed(longest.clone()).unwrap().push_token.as_ref(), Some(&longest));
+    let refused = listed(longest + "a").unwrap_err();
+    assert_eq!(refused.as_slice(), ["push_token: must be at most 4096 characters"]);
 }
 
 #[test]

@@ -147,6 +147,9 @@ fn statistics_list_every_day_of_the_period() {
     let count = |day: i64, sent: u64| DayCount {
         day: Day(day),
         sent,
+        failed: 3,
+        unregistered: 4,
+        expired: 5,
         received: 1,
         opened: 0,
         clicked: 0,
@@ -158,6 +161,13 @@ fn statistics_list_every_day_of_the_period() {
         let answer = NotificationStatistics::from_counts(period, counts);
         let days: Vec<_> =
             answer.days.iter().map(|day| (day.date.as_ms() / 86_400_000, day.sent)).collect();
+        let ended = [answer.total_failed, answer.total_unregistered, answer.total_expired];
+        assert_eq!(ended, [3, 4, 5].map(|of_day| of_day * counts.len() as u64));
+        for day in &answer.days {
+            let is_counted = day.received > 0;
+            let expected = if is_counted { [3, 4, 5] } else { [0; 3] };
+            assert_eq!([day.failed, day.unregistered, day.expired], expected);
+        }
         (days, answer.total_sent, answer.total_received, answer.total_dismissed)
     };
     let between = vec![(3, 7), (4, 0), (5, 9)];

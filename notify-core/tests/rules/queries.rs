@@ -1,9 +1,10 @@
 //! Queries: each parameter at most once, no unknown ones, and the rules of each.
 
 use notify_core::{
-    CampaignFilter, CampaignPage, Day, DayPeriod, DeliveryOutcome, DeviceStatisticsQuery,
-    EnrichmentQuery, ExplainedOutcome, ListCampaigns, ListDeliveries, ListDevices, NoQuery,
-    NotificationStatisticsQuery, PageQuery, Platform, Query, StepKind, Timestamp,
+    CampaignFilter, CampaignPage, Day, DayPeriod, DeliveryOutcome, DeviceState,
+    DeviceStatisticsQuery, EnrichmentQuery, ExplainedOutcome, ListCampaigns, ListDeliveries,
+    ListDevices, ListNotifications, NoQuery, NotificationStatisticsQuery, NotificationStatus,
+    PageQuery, Platform, Query, StepKind, Timestamp,
 };
 
 use crate::support::NOW;
@@ -50,9 +51,34 @@ fn device_listings_are_checked() {
     check::<ListDevices>(&[
         ("platform=fb-messenger&tag=vip&limit=2", &[]),
         ("platform=tv", &["platform: must be one of android, ios, web, fb-messenger, chatapp"]),
+        ("platform=web&tag=vip&state=enabled&push_token=https%3A%2F%2Fa", &[]),
+        ("state=dead", &["state: must be one of enabled, disabled, unregistered"]),
+        ("push_token=a&push_token=a", &["push_token: is given twice"]),
+        ("push_tokens=a", &["push_tokens: unknown parameter, did you mean `push_token`?"]),
     ]);
+    for state in DeviceState::ALL {
+        let query = parse::<ListDevices>(&format!("state={state}")).unwrap();
+        assert_eq!(query, ListDevices { state: Some(state), ..ListDevices::default() });
+    }
+    assert_eq!(parse::<ListDevices>("state=&push_token="), Ok(ListDevices::default()));
     let query = parse::<ListDevices>("platform=ios&tag=").unwrap();
     assert_eq!((query.platform, query.tag), (Some(Platform::Ios), None));
+}
+
+#[test]
+fn notification_listings_are_checked() {
+    const STATUSES: &str = "scheduled, queued, sending, completed, canceled, reported";
+    check::<ListNotifications>(&[
+        ("status=queued&limit=1000&cursor=x", &[]),
+        ("status=done", &[&format!("status: must be one of {STATUSES}")]),
+        ("limit=1001", &["limit: must be a whole number from 1 to 1000"]),
+        ("statuses=sent", &["statuses: unknown parameter, did you mean `status`?"]),
+    ]);
+    for status in NotificationStatus::ALL {
+        let query = parse::<ListNotifications>(&format!("status={status}")).unwrap();
+        assert_eq!(query.status, Some(status));
+    }
+    assert_eq!(parse::<ListNotifications>("status="), Ok(ListNotifications::default()));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use notify_core::{
     CampaignList, CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification,
     CreateWebhook, DeliveryList, Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery,
     Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated,
-    FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices, NoBody,
-    NoQuery, NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
-    NotificationStatistics, NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll,
-    ProviderList, ProviderTestResult, ProviderView, Query, RecoverWebhook, RegisterDevice,
-    RenameKey, ReportEvents, ReportNotification, SessionList, SetCampaignStatus, SetTags,
-    SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template,
+    FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
+    ListNotifications, NoBody, NoQuery, NotificationCreated, NotificationList, NotificationPreview,
+    NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, PageQuery, Parameter,
+    ParameterForm, Poll, ProviderList, ProviderTestResult, ProviderView, Query, RecoverWebhook,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, SessionList, SetCampaignStatus,
+    SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template,
     UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
     Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
@@ -68,7 +68,7 @@ fn notification_routes() -> Vec<Endpoint> {
         post::<CreateNotification, NotificationCreated>("/v1/notifications", notifications::create)
             .id("create_notification")
             .summary("Create a notification"),
-        get::<PageQuery, NotificationList>("/v1/notifications", notifications::list)
+        get::<ListNotifications, NotificationList>("/v1/notifications", notifications::list)
             .id("list_notifications")
             .summary("List notifications, newest first"),
         post::<ReportNotification, NotificationCreated>(

@@ -6,12 +6,15 @@ use notify_core::{Day, DayCount, DayPeriod, EventType, Timestamp};
 
 use crate::store::sql::row::count_at;
 use crate::store::sql::{Connection, params};
-use crate::store::{AppNo, StoreError};
+use crate::store::{AppNo, Outcome, StoreError};
 
 /// What a transaction adds to the counters of a day.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DailyDelta {
     sent: i64,
+    failed: i64,
+    unregistered: i64,
+    expired: i64,
     received: i64,
     opened: i64,
     clicked: i64,
@@ -19,9 +22,15 @@ pub(super) struct DailyDelta {
 }
 
 impl DailyDelta {
-    /// A delta of `sent` sent deliveries.
-    pub(super) fn sent(sent: i64) -> Self {
-        Self { sent, ..Self::default() }
+    /// Adds `deliveries` that ended with an outcome. Canceled deliveries have no daily counter.
+    pub(super) fn add_outcome(&mut self, outcome: Outcome, deliveries: i64) {
+        match outcome {
+            Outcome::Sent => self.sent += deliveries,
+            Outcome::Failed => self.failed += deliveries,
+            Outcome::Unregistered => self.unregistered += deliveries,
+            Outcome::Expired => self.expired += deliveries,
+            Outcome::Canceled => {}
+        }
     }
 
     /// Adds an event. The caller passes only the first event of its type for each device and
@@ -36,7 +45,8 @@ impl DailyDelta {
     }
 
     fn is_empty(&self) -> bool {
-        self.sent + self.received + self.opened + self.clicked + self.dismissed == 0
+        let deliveries = self.sent + self.failed + self.unregistered + self.expired;
+        deliveries + self.received + self.opened + self.clicked + self.dismissed == 0
     }
 }
 
@@ -51,9 +61,12 @@ pub(super) fn add(
         return Ok(());
     }
     tx.prepare_cached(
-        "insert into day_counts (app_no, day, sent, received, opened, clicked, dismissed)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "insert into day_counts (app_no, day, sent, failed, unregistered, expired, received, opened,
+         clicked, dismissed) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          on conflict (app_no, day) do update set sent = day_counts.sent + excluded.sent,
+         failed = day_counts.failed + excluded.failed,
+         unregistered = day_counts.unregistered + excluded.unregistered,
+         expired = day_counts.expired + excluded.expired,
          received = day_counts.received + excluded.received,
          opened = day_counts.opened + excluded.opened,
          clicked = day_counts.clicked + excluded.clicked,
@@ -63,6 +76,9 @@ pub(super) fn add(
         app.0,
         Day::of(at).0,
         delta.sent,
+        delta.failed,
+        delta.unregistered,
+        delta.expired,
         delta.received,
         delta.opened,
         delta.clicked,
@@ -79,17 +95,20 @@ pub(super) fn read(
 ) -> Result<Vec<DayCount>, StoreError> {
     let days = connection
         .prepare_cached(
-            "select day, sent, received, opened, clicked, dismissed from day_counts
-             where app_no = ?1 and day >= ?2 and day <= ?3 order by day",
+            "select day, sent, failed, unregistered, expired, received, opened, clicked, dismissed
+             from day_counts where app_no = ?1 and day >= ?2 and day <= ?3 order by day",
         )?
         .query_map([app.0, period.earliest().0, period.last.0], |row| {
             Ok(DayCount {
                 day: Day(row.get(0)?),
                 sent: count_at(row, 1)?,
-                received: count_at(row, 2)?,
-                opened: count_at(row, 3)?,
-                clicked: count_at(row, 4)?,
-                dismissed: count_at(row, 5)?,
+                failed: count_at(row, 2)?,
+                unregistered: count_at(row, 3)?,
+                expired: count_at(row, 4)?,
+                received: count_at(row, 5)?,
+                opened: count_at(row, 6)?,
+                clicked: count_at(row, 7)?,
+                dismissed: count_at(row, 8)?,
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;

@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use notify_core::{
-    Device, DeviceId, DisabledReason, Platform, PlatformCount, Registration, Subscription,
-    SubscriptionCreated, Success, Tag, TagSummary, TagType, Timestamp, WebSubscription,
+    Device, DeviceId, DeviceState, DisabledReason, Platform, PlatformCount, Registration,
+    Subscription, SubscriptionCreated, Success, Tag, TagSummary, TagType, Timestamp,
+    WebSubscription,
 };
 
 pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
@@ -21,13 +22,13 @@ pub(super) use self::erase::{IdLists, NamedIds};
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::replace_moved;
-use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, by_id};
+use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
 use crate::store::page::{CursorCodec, PageBuilder};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, Params, ReadScope, list_of, params};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, ReadScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,
@@ -44,6 +45,10 @@ pub struct DeviceFilter {
     pub platform: Option<Platform>,
     /// Only devices that have this tag set to true.
     pub tag: Option<String>,
+    /// Only devices in this state.
+    pub state: Option<DeviceState>,
+    /// Only devices with this address.
+    pub address: Option<String>,
 }
 
 impl Store {
@@ -127,7 +132,9 @@ impl Store {
         self.read(move |connection| device(connection, &seen, app, &id)).await
     }
 
-    /// Lists devices in the order of their keys.
+    /// Lists devices in the order of their keys. With a state, one call reads a bounded number of
+    /// devices. A page can then have fewer rows than its limit, even none, and still have a next
+    /// page.
     pub async fn list_devices(
         &self,
         app: AppNo,
@@ -267,6 +274,8 @@ pub(super) fn registered_at(
 /// The most devices that the first statement of a page reads. A device can have 100 KB, so the
 /// first devices show whether a second statement may read the rest at once.
 const DEVICES_AT_FIRST: i64 = 64;
+/// The most devices that one request for a state reads.
+pub(super) const DEVICES_SCANNED_MAX: i64 = 10_000;
 /// The most bytes of rows that one statement reads.
 const READ_BYTES_MAX: usize = 4 * 1_048_576;
 /// The most bytes of a row in addition to its texts, both on the wire and in memory.
@@ -302,29 +311,131 @@ fn list(
     let begin = DeviceKey::before_first(app, first_platform).0;
     let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
     let last = DeviceKey::new(app, last_platform, SEQUENCE_MAX).0;
-    let mut position = after;
-    let mut builder = PageBuilder::new(page);
-    // A small first read shows whether the page will be full by bytes.
-    let mut rows_max = DEVICES_AT_FIRST;
-    loop {
-        let wanted = builder.rows_wanted().min(rows_max);
-        let Rows { rows, is_cut } =
-            rows(connection, app, filter.tag.as_deref(), [position, last, wanted])?;
-        let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
-        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
-        let mut tags_by_key = tags(connection, &keys)?;
-        for row in rows {
-            position = row.key.0;
-            let tags = tags_by_key.remove(&position).unwrap_or_default();
-            builder.add(position, view(seen, row, tags)?)?;
-            if builder.rows_wanted() <= 0 {
-                return Ok(builder.page(cursors));
+    let mut listing = Listing {
+        connection,
+        seen,
+        state: filter.state,
+        tag_no: None,
+        page: PageBuilder::new(page),
+    };
+    if let Some(name) = &filter.tag {
+        listing.tag_no = tags::tag_no(connection, app, name)?;
+        if listing.tag_no.is_none() {
+            return Ok(listing.page.page(cursors));
+        }
+    }
+    if let Some(address) = &filter.address {
+        for DeviceKey(key) in keys_by_address(connection, app, address)? {
+            if key > after && key <= last {
+                listing.add_range(key - 1, key)?;
             }
         }
-        if is_last {
-            return Ok(builder.page(cursors));
+        return Ok(listing.page.page(cursors));
+    }
+    let scanned_to = listing.scan_limit(after, last)?;
+    listing.add_range(after, scanned_to.unwrap_or(last))?;
+    let mut listed = listing.page.page(cursors);
+    if listed.next.is_none() {
+        listed.next = scanned_to.map(|key| cursors.encode_number(key));
+    }
+    Ok(listed)
+}
+
+/// A page of devices that is being read.
+struct Listing<'r> {
+    connection: &'r Connection,
+    seen: &'r LastSeenBuffer,
+    state: Option<DeviceState>,
+    /// The tag that the devices must have set to true. Its number is a constant of the statements,
+    /// so that PostgreSQL can read the devices of the tag in the order of the index, without a sort.
+    tag_no: Option<i64>,
+    page: PageBuilder<Device>,
+}
+
+impl Listing<'_> {
+    /// Adds the devices of the key range `(after, last]` that match the filter, until the page is
+    /// full.
+    fn add_range(&mut self, after: i64, last: i64) -> Result<(), StoreError> {
+        let mut position = after;
+        // A small first read shows whether the page will be full by bytes.
+        let mut rows_max = DEVICES_AT_FIRST;
+        while self.page.rows_wanted() > 0 {
+            let wanted = self.page.rows_wanted().min(rows_max);
+            let Rows { rows, is_cut } = self.rows([position, last, wanted])?;
+            let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
+            let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
+            let mut tags_by_key = tags(self.connection, &keys)?;
+            for row in rows {
+                position = row.key.0;
+                let tags = tags_by_key.remove(&position).unwrap_or_default();
+                self.page.add(position, view(self.seen, row, tags)?)?;
+                if self.page.rows_wanted() <= 0 {
+                    return Ok(());
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            rows_max = if self.page.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
         }
-        rows_max = if builder.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
+        Ok(())
+    }
+
+    /// Reads the first devices of the key range `(after, last]` that match the filter, at most
+    /// `wanted`.
+    fn rows(&self, [after, last, wanted]: [i64; 3]) -> Result<Rows, StoreError> {
+        let of_state = match self.state {
+            None => "",
+            Some(DeviceState::Enabled) => "and d.push_disabled = 0 and d.dead_at is null",
+            Some(DeviceState::Disabled) => "and (d.push_disabled = 1 or d.dead_at is not null)",
+            Some(DeviceState::Unregistered) => "and d.push_disabled = 0 and d.dead_at is not null",
+        };
+        match self.tag_no {
+            None => {
+                let sql = format!(
+                    "select {DEVICE_COLUMNS} from {DEVICES}
+                     where d.key > ?1 and d.key <= ?2 {of_state} order by d.key limit ?3"
+                );
+                read_rows(self.connection, &sql, [after, last, wanted])
+            }
+            Some(tag_no) => {
+                let sql = format!(
+                    "select {DEVICE_COLUMNS} from device_tags dt cross join {DEVICES}
+                     where dt.tag_no = ?4 and dt.value = 1
+                     and dt.device_key > ?1 and dt.device_key <= ?2
+                     and d.key = dt.device_key {of_state} order by dt.device_key limit ?3"
+                );
+                read_rows(self.connection, &sql, [after, last, wanted, tag_no])
+            }
+        }
+    }
+
+    /// The last device that the request reads in the key range `(after, last]`; `None` if it reads
+    /// the whole range. Only a search for a state has a limit: it may read many devices for each
+    /// one that it finds.
+    fn scan_limit(&self, after: i64, last: i64) -> Result<Option<i64>, StoreError> {
+        if self.state.is_none() {
+            return Ok(None);
+        }
+        let scanned_before = DEVICES_SCANNED_MAX - 1;
+        let limit = match self.tag_no {
+            None => self
+                .connection
+                .prepare_cached(
+                    "select key from devices where key > ?1 and key <= ?2
+                     order by key limit 1 offset ?3",
+                )?
+                .query_row([after, last, scanned_before], |row| row.get(0)),
+            Some(tag_no) => self
+                .connection
+                .prepare_cached(
+                    "select device_key from device_tags
+                     where tag_no = ?4 and device_key > ?1 and device_key <= ?2
+                     order by device_key limit 1 offset ?3",
+                )?
+                .query_row([after, last, scanned_before, tag_no], |row| row.get(0)),
+        };
+        Ok(limit.optional()?)
     }
 }
 
@@ -333,33 +444,6 @@ struct Rows {
     rows: Vec<DeviceRow>,
     /// Whether the statement stopped early because of the bytes of its rows.
     is_cut: bool,
-}
-
-/// Reads the first devices of the key range `(after, last]`, at most `wanted`.
-fn rows(
-    connection: &Connection,
-    app: AppNo,
-    tag: Option<&str>,
-    [after, last, wanted]: [i64; 3],
-) -> Result<Rows, StoreError> {
-    match tag {
-        None => {
-            let sql = format!(
-                "select {DEVICE_COLUMNS} from {DEVICES}
-                 where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
-            );
-            read_rows(connection, &sql, [after, last, wanted])
-        }
-        Some(tag) => {
-            let sql = format!(
-                "select {DEVICE_COLUMNS} from tags t cross join device_tags dt cross join {DEVICES}
-                 where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no and dt.value = 1
-                 and dt.device_key > ?1 and dt.device_key <= ?2
-                 and d.key = dt.device_key order by dt.device_key limit ?3"
-            );
-            read_rows(connection, &sql, params![after, last, wanted, app.0, tag])
-        }
-    }
 }
 
 /// Reads devices until the statement ends or the rows have [`READ_BYTES_MAX`] bytes.

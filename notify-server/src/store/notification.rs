@@ -13,6 +13,8 @@ use notify_core::{
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
 pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
+#[cfg(test)]
+pub(super) use self::read::NOTIFICATIONS_SCANNED_MAX;
 pub(super) use self::read::counts_of;
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
@@ -181,13 +183,15 @@ impl Store {
 
     /// Lists notifications, newest first. Each row contains a whole request, so a page with large
     /// requests ends before its limit of rows, once its requests have 4 MiB. It then has a cursor
-    /// for the next page.
+    /// for the next page. With a status, one call reads a bounded number of notifications. A page can
+    /// then have fewer rows than its limit, even none, and still have a next page.
     pub async fn list_notifications(
         &self,
         app: AppNo,
+        status: Option<NotificationStatus>,
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError> {
-        self.read(move |connection| read::list(connection, app, &page)).await
+        self.read(move |connection| read::list(connection, app, status, &page)).await
     }
 
     /// Lists the deliveries of a notification in the order of platform and device key. The list

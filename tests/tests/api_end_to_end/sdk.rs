@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use notify_client::{Client, Error, StreamItem};
 use notify_core::{
-    AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId,
+    AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId, DeviceState,
     DeviceStatisticsQuery, Engagement, ExplainedOutcome, ListDeliveries, ListDevices,
-    NotificationContent, NotificationStatisticsQuery, NotificationStatus, Origin, PageQuery,
-    Platform, PushKeys, PushSubscription, RegisterDevice, ReportEvent, ReportEvents,
-    ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp, UpdateWebhook,
-    WebhookOutcome,
+    ListNotifications, NotificationContent, NotificationStatisticsQuery, NotificationStatus,
+    Origin, PageQuery, Platform, PushKeys, PushSubscription, RegisterDevice, ReportEvent,
+    ReportEvents, ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp,
+    UpdateWebhook, WebhookOutcome,
 };
 use notify_sandbox::ScriptedResponse;
 use notify_tests::{TestServer, android, ios, register, routes};
@@ -91,6 +91,15 @@ async fn devices_and_tags(client: &Client) -> Result<()> {
     assert_eq!(tagged.iter().map(|device| device.device_id.as_str()).collect::<Vec<_>>(), ["a2"]);
     let androids = ListDevices { platform: Some(Platform::Android), ..ListDevices::default() };
     assert_eq!(client.devices().list(&androids).await?.devices.len(), 2);
+    let disabled = ListDevices { state: Some(DeviceState::Disabled), ..ListDevices::default() };
+    let by_token = ListDevices { push_token: token, ..ListDevices::default() };
+    for query in [disabled, by_token] {
+        let found = client.devices().list(&query).await?.devices;
+        assert_eq!(
+            found.iter().map(|device| device.device_id.as_str()).collect::<Vec<_>>(),
+            ["i1"]
+        );
+    }
     client.devices().delete(&id("a3")?).await?;
     let deleted = client.devices().get(&id("a3")?).await;
     assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
@@ -161,12 +170,17 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Scheduled);
     client.notifications().cancel(&scheduled).await?;
     assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Canceled);
-    let mut pages = client.notifications().all(&page(2));
+    let two = ListNotifications { limit: Some(2), ..ListNotifications::default() };
+    let mut pages = client.notifications().all(&two);
     let mut ids = Vec::new();
     while let Some(notification) = pages.next().await {
         ids.push(notification?.id);
     }
-    assert_eq!(ids, [scheduled, sent.clone(), reported.clone()], "the newest first");
+    assert_eq!(ids, [scheduled.clone(), sent.clone(), reported.clone()], "the newest first");
+    let status = Some(NotificationStatus::Canceled);
+    let canceled = ListNotifications { status, ..ListNotifications::default() };
+    let listed = client.notifications().list(&canceled).await?.notifications;
+    assert_eq!(listed.iter().map(|one| &one.id).collect::<Vec<_>>(), [&scheduled]);
 
     let event = |kind: &str, notification: &str, device: &str| ReportEvent {
         kind: kind.into(),
@@ -188,6 +202,7 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     assert_eq!(engagement, Engagement { received: 1, opened: 1, ..Engagement::default() });
     let days = client.statistics().notifications(&NotificationStatisticsQuery::default()).await?;
     assert_eq!((days.total_sent, days.total_received, days.total_opened), (1, 1, 1));
+    assert_eq!((days.total_failed, days.total_unregistered, days.total_expired), (0, 0, 0));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
-use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
+use notify_core::{CreateNotification, ListNotifications, NotificationId, Platform};
 use notify_tests::{
     EndedProcess, ReceivedByToken, RestartableServer, WAIT_MAX, completed, configure_providers,
     crowd, register, tomorrow,
@@ -93,7 +93,8 @@ async fn everything_accepted_is_there(
     accepted: &Accepted,
     everybody: &NotificationId,
 ) -> Result<()> {
-    let mut pages = client.notifications().all(&PageQuery { limit: Some(1_000), cursor: None });
+    let mut pages =
+        client.notifications().all(&ListNotifications { limit: Some(1_000), ..Default::default() });
     let mut listed = HashSet::new();
     let mut count = 0;
     while let Some(notification) = pages.next().await {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
-use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
+use notify_core::{CreateNotification, ListNotifications, NotificationStatus, Platform};
 use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
     AudienceSize, DatabaseInspector, History, LoggedRequest, LoggedResponse, NotificationReport,
@@ -166,7 +166,7 @@ impl Load {
 
 /// Waits until every notification of an application has completed.
 async fn drained(client: &Client) -> Result<()> {
-    let query = PageQuery { limit: Some(LISTED), cursor: None };
+    let query = ListNotifications { limit: Some(LISTED), ..Default::default() };
     until("everything has completed", async || {
         let mut all = client.notifications().all(&query);
         while let Some(one) = all.next().await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
-use notify_core::PageQuery;
+use notify_core::ListNotifications;
 use notify_tests::RestartableServer;
 
 use crate::load::{Load, settle};
@@ -60,7 +60,7 @@ async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     );
     let key = first.api_key.clone().context("a key")?;
     let client = Client::builder(&first.origin).api_key(key).build()?;
-    client.notifications().list(&PageQuery::default()).await?;
+    client.notifications().list(&ListNotifications::default()).await?;
     // When the first server has ended, the file is free again, even if the server was killed.
     first.kill().await?;
     launch.start().await?.kill().await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use notify_client::Error;
 use notify_core::{
-    CreateNotification, FailureCount, NotificationStatus, PageQuery, Platform, ProviderKind,
+    CreateNotification, FailureCount, ListNotifications, NotificationStatus, Platform, ProviderKind,
 };
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{TestServer, WAIT_MAX, crowd, ios, register, until};
@@ -86,7 +86,7 @@ async fn a_payload_over_the_limit_is_rejected_before_sending() -> Result<()> {
         assert!(error.starts_with(&start), "{error}");
         assert!(error.ends_with(" bytes, 4096 are allowed"), "{error}");
     }
-    let listed = client.notifications().list(&PageQuery::default()).await?;
+    let listed = client.notifications().list(&ListNotifications::default()).await?;
     assert_eq!(listed.notifications, []);
     // Only the limits of targeted platforms count, and ids decide which platforms are targeted.
     let named = CreateNotification::to_devices(["a0"], [], "x".repeat(3_900));

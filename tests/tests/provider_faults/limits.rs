@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use http::Method;
-use notify_core::{NotificationId, PageQuery};
+use notify_core::{ListNotifications, NotificationId};
 use notify_sandbox::ScriptedResponse;
 use notify_tests::{ReceivedByToken, TestServer, android, ios, register};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn a_thousand_ids_are_accepted_once_each_and_one_more_is_rejected() -> Res
         assert!(journal.repeated().is_empty(), "each once");
     }
 
-    let query = PageQuery { limit: Some(1_000), cursor: None };
+    let query = ListNotifications { limit: Some(1_000), ..Default::default() };
     let before = client.notifications().list(&query).await?.notifications.len();
     for (field, list) in [
         (a, names("a", 0, IDS_MAX + 1)),

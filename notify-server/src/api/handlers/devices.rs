@@ -37,8 +37,9 @@ pub(crate) async fn list(
     ctx: RequestCtx,
     query: ListDevices,
 ) -> Result<JsonReply<DeviceList>, ApiError> {
-    let filter = DeviceFilter { platform: query.platform, tag: query.tag };
-    let request = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
+    let ListDevices { limit, cursor, platform, tag, state, push_token } = query;
+    let filter = DeviceFilter { platform, tag, state, address: push_token };
+    let request = PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor };
     let page = ctx.api.store.list_devices(ctx.app_no(), filter, request).await?;
     Ok(JsonReply::ok(DeviceList { devices: page.rows, next_cursor: page.next }))
 }

@@ -2,15 +2,15 @@
 
 use notify_core::{
     Audience, CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
-    NewPoll, NoQuery, Notification, NotificationCreated, NotificationId, NotificationList,
-    NotificationRecord, PageQuery, Platform, ProviderKind, Report, Schedule, Success, Target,
-    Timestamp,
+    ListNotifications, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
+    NotificationList, NotificationRecord, Platform, ProviderKind, Report, Schedule, Success,
+    Target, Timestamp,
 };
 use uuid::Uuid;
 
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
-use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::api::request_ctx::RequestCtx;
 use crate::payload::{self, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::store::{
@@ -58,9 +58,10 @@ pub(crate) async fn get(
 /// `GET /v1/notifications`.
 pub(crate) async fn list(
     ctx: RequestCtx,
-    query: PageQuery,
+    query: ListNotifications,
 ) -> Result<JsonReply<NotificationList>, ApiError> {
-    let page = ctx.api.store.list_notifications(ctx.app_no(), page_request(query)).await?;
+    let request = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
+    let page = ctx.api.store.list_notifications(ctx.app_no(), query.status, request).await?;
     Ok(JsonReply::ok(NotificationList { notifications: page.rows, next_cursor: page.next }))
 }
 

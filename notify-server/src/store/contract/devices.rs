@@ -2,13 +2,17 @@
 
 use macro_rules_attribute::apply;
 use notify_core::{
-    DeviceDetails, DisabledReason, Endpoint, IosEnv, Platform, Subscription, TAG_NAME_CHARS_MAX,
-    TAGS_PER_DEVICE_MAX, Timestamp, WebSubscription,
+    DeviceDetails, DeviceState, DisabledReason, Endpoint, IosEnv, Platform, Subscription,
+    TAG_NAME_CHARS_MAX, TAGS_PER_DEVICE_MAX, Timestamp, WebSubscription,
 };
 
 use super::fixtures::{self, NOW, android, id, ios, registration};
 use super::{is_unknown, refusal};
-use crate::store::{AppNo, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS, Store};
+use crate::store::device::DEVICES_SCANNED_MAX;
+use crate::store::{
+    AppNo, Checkpoint, DeadAddress, DeviceFilter, DeviceKey, Operation,
+    REGISTRATION_WRITTEN_EVERY_MS, Store,
+};
 
 #[apply(contract)]
 async fn registered_device_reads_back(store: &Store) {
@@ -140,7 +144,8 @@ async fn devices_are_listed_by_platform_and_tag(store: &Store) {
         fixtures::tagged(store, app, device, "vip", value).await;
     }
     let list = |platform, tag: Option<&str>| {
-        let filter = DeviceFilter { platform, tag: tag.map(str::to_owned) };
+        let tag = tag.map(str::to_owned);
+        let filter = DeviceFilter { platform, tag, ..DeviceFilter::default() };
         async move {
             let mut ids = Vec::new();
             let mut page = fixtures::page(2);
@@ -160,6 +165,141 @@ async fn devices_are_listed_by_platform_and_tag(store: &Store) {
     assert_eq!(list(None, Some("missing")).await, Vec::<String>::new());
 }
 
+/// The ids that a listing has in pages of `limit` devices, and the number of pages.
+async fn listed(
+    store: &Store,
+    app: AppNo,
+    filter: &DeviceFilter,
+    limit: u32,
+) -> (Vec<String>, usize) {
+    let (mut ids, mut pages, mut page) = (Vec::new(), 1, fixtures::page(limit));
+    loop {
+        let read = store.list_devices(app, filter.clone(), page).await.unwrap();
+        assert!(read.rows.len() <= limit as usize);
+        ids.extend(read.rows.into_iter().map(|device| device.device_id.to_string()));
+        let Some(cursor) = read.next else { return (ids, pages) };
+        page = fixtures::next_page(limit, Some(cursor));
+        pages += 1;
+    }
+}
+
+/// A report that an address is unregistered.
+fn report(key: DeviceKey, address: &str) -> DeadAddress {
+    DeadAddress {
+        key,
+        address: address.into(),
+        ios_env: IosEnv::default(),
+        since: None,
+        reason: "UNREGISTERED".into(),
+        at: NOW,
+        ambiguous: None,
+    }
+}
+
+#[apply(contract)]
+async fn devices_are_listed_by_state_and_address(store: &Store) {
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    for app in [app, other_app] {
+        fixtures::devices(store, app, 4).await;
+        fixtures::registered(store, app, ios("phone")).await;
+    }
+    let off = |device| notify_core::Registration { push_disabled: true, ..android(device) };
+    fixtures::registered(store, app, off("d001")).await;
+    // Unregistered, and one of them is disabled by the user too.
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    // The audience leaves out d001.
+    let dead = vec![report(keys[1], "token-d002"), report(keys[2], "token-d003")];
+    let reported = Checkpoint { dead, ..fixtures::checkpoint(page, 3) };
+    store.checkpoint(reported).await.unwrap();
+    fixtures::registered(store, app, off("d003")).await;
+    for address in ["https://push.example/1", "token-d000"] {
+        let browser = browser(address, Some(&format!("web {address}")));
+        store.subscribe_device(app, browser, id("unused"), NOW, None).await.unwrap();
+    }
+    fixtures::tagged(store, app, "d000", "vip", true).await;
+    fixtures::tagged(store, app, "d001", "vip", true).await;
+    fixtures::tagged(store, app, "d002", "vip", false).await;
+    let (web_0, web_1) = ("web token-d000", "web https://push.example/1");
+    let (enabled, disabled) = (Some(DeviceState::Enabled), Some(DeviceState::Disabled));
+    let unregistered = Some(DeviceState::Unregistered);
+    let (android, vip) = (Some(Platform::Android), Some("vip"));
+    for (platform, tag, state, address, expected) in [
+        (None, None, enabled, None, vec!["d000", "phone", web_1, web_0]),
+        (None, None, disabled, None, vec!["d001", "d002", "d003"]),
+        (None, None, unregistered, None, vec!["d002"]),
+        (android, None, enabled, None, vec!["d000"]),
+        (Some(Platform::Ios), None, disabled, None, vec![]),
+        (None, vip, enabled, None, vec!["d000"]),
+        (None, vip, disabled, None, vec!["d001"]),
+        (android, vip, unregistered, None, vec![]),
+        // An address of a browser may equal a token. A token is only found as a whole.
+        (None, None, None, Some("token-d000"), vec!["d000", web_0]),
+        (None, None, None, Some("https://push.example/1"), vec![web_1]),
+        (None, None, None, Some("token-d00"), vec![]),
+        (None, None, None, Some("TOKEN-D000"), vec![]),
+        (android, None, None, Some("token-d000"), vec!["d000"]),
+        (Some(Platform::Ios), None, None, Some("token-d000"), vec![]),
+        (None, vip, None, Some("token-d000"), vec!["d000"]),
+        (None, vip, None, Some("token-d002"), vec![]),
+        (None, None, unregistered, Some("token-d002"), vec!["d002"]),
+        (None, None, enabled, Some("token-d002"), vec![]),
+        (android, vip, disabled, Some("token-d001"), vec!["d001"]),
+    ] {
+        let filter = DeviceFilter {
+            platform,
+            tag: tag.map(str::to_owned),
+            state,
+            address: address.map(str::to_owned),
+        };
+        for limit in [1, 100] {
+            assert_eq!(listed(store, app, &filter, limit).await.0, expected, "{filter:?}");
+        }
+    }
+    let in_both = DeviceFilter { address: Some("token-d003".into()), ..DeviceFilter::default() };
+    assert_eq!(listed(store, other_app, &in_both, 100).await.0, ["d003"]);
+    let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
+    let count: u64 = counts.iter().map(|count| count.disabled).sum();
+    assert_eq!(count, 3, "as many as the listing has");
+}
+
+/// No page reads all devices to find the few in a state.
+#[apply(contract)]
+async fn search_for_a_state_reads_a_bounded_number_of_devices(store: &Store) {
+    let app = fixtures::app(store).await;
+    let off = notify_core::Registration { push_disabled: true, ..ios("phone") };
+    fixtures::registered(store, app, off).await;
+    fixtures::tagged(store, app, "phone", "vip", true).await;
+    let first = DeviceKey::new(app, Platform::Android, 1_000).0;
+    let filled = store.write(Operation::RegisterDevice, move |tx| {
+        tx.prepare_cached(
+            "with recursive n (i) as (select 0 union all select i + 1 from n where i < ?3)
+             insert into devices (key, app_no, device_id, push_disabled, utc_offset_minutes,
+             details, created_at, registered_at)
+             select ?1 + i, ?2, 'd' || i, 0, 0, '{}', 1, 1 from n",
+        )?
+        .execute([first, app.0, DEVICES_SCANNED_MAX])?;
+        tx.prepare_cached(
+            "insert into device_tags (tag_no, device_key, value)
+             select t.no, d.key, 1 from tags t cross join devices d where d.key >= ?1
+             and d.device_id <> 'phone'",
+        )?
+        .execute([first])?;
+        Ok(())
+    });
+    filled.await.unwrap();
+    for tag in [None, Some("vip".to_owned())] {
+        let filter = |state| DeviceFilter { tag: tag.clone(), state, ..DeviceFilter::default() };
+        let disabled = filter(Some(DeviceState::Disabled));
+        let read = store.list_devices(app, disabled.clone(), fixtures::page(10)).await.unwrap();
+        assert!(read.rows.is_empty() && read.next.is_some(), "{tag:?}");
+        assert_eq!(listed(store, app, &disabled, 10).await, (vec!["phone".to_owned()], 2));
+        let (ids, pages) = listed(store, app, &filter(Some(DeviceState::Enabled)), 1_000).await;
+        assert_eq!((ids.len(), pages), (10_001, 11), "{tag:?}");
+        assert_eq!(listed(store, app, &filter(None), 1_000).await.0.len(), 10_002, "{tag:?}");
+    }
+}
+
 /// With the most and the longest tags, each character of which takes six bytes of JSON.
 #[apply(contract)]
 async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
@@ -176,7 +316,7 @@ async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
         store.set_tags(app, id, tags.collect(), None).await.unwrap();
     }
     for tag in [None, Some(format!("{}0000", "\u{1}".repeat(TAG_NAME_CHARS_MAX - 4)))] {
-        let filter = DeviceFilter { platform: None, tag };
+        let filter = DeviceFilter { tag, ..DeviceFilter::default() };
         let (mut ids, mut pages) = (Vec::new(), 0);
         let mut page = fixtures::page(1_000);
         loop {
@@ -201,7 +341,7 @@ async fn cursor_of_another_listing_is_refused(store: &Store) {
     let cursor = fixtures::next_page(1, first.next);
     let foreign = store.list_devices(other_app, DeviceFilter::default(), cursor.clone()).await;
     assert!(refusal(foreign).starts_with("cursor: "));
-    assert!(refusal(store.list_notifications(app, cursor).await).starts_with("cursor: "));
+    assert!(refusal(store.list_notifications(app, None, cursor).await).starts_with("cursor: "));
     for made_up in ["", "x", "AAAAAAAAAAAAAAAAAAA"] {
         let page = fixtures::next_page(1, Some(made_up.to_owned()));
         let read = store.list_devices(app, DeviceFilter::default(), page).await;

@@ -114,7 +114,17 @@ async fn counts(store: &Store, app: AppNo, from: i64, to: i64) -> Vec<DayCount> 
 
 fn nothing_on(days: i64) -> DayCount {
     let day = Day::of(NOW.plus_ms(days * DAY_MS));
-    DayCount { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
+    DayCount {
+        day,
+        sent: 0,
+        failed: 0,
+        unregistered: 0,
+        expired: 0,
+        received: 0,
+        opened: 0,
+        clicked: 0,
+        dismissed: 0,
+    }
 }
 
 #[apply(contract)]
@@ -159,7 +169,7 @@ async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
         store.record_events(app, events, NOW.plus_ms(days * DAY_MS), None).await.unwrap();
     }
     let expected = [
-        DayCount { sent: 2, ..nothing_on(0) },
+        DayCount { sent: 2, failed: 1, ..nothing_on(0) },
         DayCount { sent: 1, ..nothing_on(1) },
         DayCount { opened: 1, dismissed: 1, ..nothing_on(3) },
     ];
@@ -174,17 +184,65 @@ async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
 }
 
 #[apply(contract)]
-async fn daily_counters_survive_deletion(store: &Store) {
+async fn daily_counters_count_every_outcome_but_canceled(store: &Store) {
     let app = fixtures::app(store).await;
-    fixtures::devices(store, app, 1).await;
+    fixtures::devices(store, app, 12).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    let settled = vec![fixtures::sent(keys[0])];
-    let last = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
+    let (of_page, of_retries) = keys.split_at(6);
+    // One outcome of each kind, and another one that failed.
+    let kinds: Vec<Outcome> = Outcome::ALL.into_iter().chain([Outcome::Failed]).collect();
+    let outcomes = of_page.iter().zip(&kinds);
+    let last = Checkpoint {
+        settled: outcomes.map(|(key, kind)| fixtures::outcome(*key, *kind, None)).collect(),
+        retries: of_retries.iter().map(|key| fixtures::retry(*key)).collect(),
+        finished: true,
+        ..fixtures::checkpoint(page, keys.len())
+    };
+    let claim = async || store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+    // Twice: the second finds it stored.
+    for checkpoint in [last.clone(), last] {
+        store.checkpoint(checkpoint).await.unwrap();
+    }
+    let of_day = |days| {
+        let nothing = nothing_on(days);
+        DayCount { sent: 1, failed: 2, unregistered: 1, expired: 1, ..nothing }
+    };
+    assert_eq!(counts(store, app, 0, 9).await, [of_day(0)]);
+    let settled: Vec<RetryOutcome> = claim()
+        .await
+        .iter()
+        .zip(&kinds)
+        .map(|(retry, settled)| {
+            let (reason, message_id) = (None, None);
+            let settled = *settled;
+            RetryOutcome::of(
+                retry.no,
+                RetryResult::Final { settled, reason, attempts: 2, message_id },
+            )
+        })
+        .collect();
+    assert_eq!(settled.len(), kinds.len());
+    // Twice: the second finds them settled.
+    for days in [1, 2] {
+        let at = NOW.plus_ms(days * DAY_MS);
+        store.settle_retries(fixtures::INSTANCE, settled.clone(), at).await.unwrap();
+    }
+    assert_eq!(counts(store, app, 0, 9).await, [of_day(0), of_day(1)]);
+}
+
+#[apply(contract)]
+async fn daily_counters_survive_deletion(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let settled = vec![fixtures::sent(keys[0]), fixtures::outcome(keys[1], Outcome::Expired, None)];
+    let last = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 2) };
     store.checkpoint(last).await.unwrap();
     record(store, app, vec![event(EventType::Clicked, &dispatch.notification_id, "d000")]).await;
     let before = counts(store, app, 0, 0).await;
-    assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
+    assert_eq!(before, [DayCount { sent: 1, expired: 1, clicked: 1, ..nothing_on(0) }]);
     let later = NOW.plus_ms(DAY_MS);
     let cutoffs = RetentionCutoffs {
         idempotency_before: Timestamp(0),

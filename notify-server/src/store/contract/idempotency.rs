@@ -19,7 +19,7 @@ async fn repeated_request_is_replayed(store: &Store) {
     let replayed = store.accept_notification(app, again, Some(key.clone())).await.unwrap();
     assert_eq!(replayed, Idempotent::Replayed(answer.clone()));
     assert_eq!(store.replay(app, &key).await.unwrap(), Some(answer));
-    let listed = store.list_notifications(app, fixtures::page(10)).await.unwrap();
+    let listed = store.list_notifications(app, None, fixtures::page(10)).await.unwrap();
     assert_eq!(listed.rows.len(), 1);
 }
 

@@ -209,7 +209,7 @@ async fn deletion_steps_are_bounded(store: &Store) {
     let (rest, steps) = delete_all(store, cutoffs).await;
     assert_eq!(first.notifications + rest.notifications, 1_200);
     assert!(steps < 10);
-    assert!(store.list_notifications(app, fixtures::page(10)).await.unwrap().rows.is_empty());
+    assert!(store.list_notifications(app, None, fixtures::page(10)).await.unwrap().rows.is_empty());
 }
 
 #[apply(contract)]

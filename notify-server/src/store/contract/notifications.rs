@@ -9,7 +9,10 @@ use uuid::Uuid;
 
 use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Checkpoint, DeviceOutcome, Outcome, PageRequest, Store};
+use crate::store::notification::NOTIFICATIONS_SCANNED_MAX;
+use crate::store::{
+    AppNo, Checkpoint, DeviceOutcome, NewNotification, Operation, Outcome, PageRequest, Store,
+};
 
 async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -83,10 +86,94 @@ async fn notifications_are_listed_newest_first(store: &Store) {
         ids.insert(0, fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await);
         fixtures::accepted(store, other_app, fixtures::broadcast(&[Platform::Ios])).await;
     }
-    let first = store.list_notifications(app, fixtures::page(2)).await.unwrap();
-    let rest = store.list_notifications(app, fixtures::next_page(2, first.next)).await.unwrap();
+    let first = store.list_notifications(app, None, fixtures::page(2)).await.unwrap();
+    let rest =
+        store.list_notifications(app, None, fixtures::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.into_iter().chain(rest.rows).map(|row| row.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
+}
+
+#[apply(contract)]
+async fn notifications_are_listed_by_status(store: &Store) {
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 1).await;
+    let mut expected = Vec::new();
+    for _ in 0..2 {
+        let sending = fixtures::android_dispatch(store, app).await.notification_id;
+        expected.push((NotificationStatus::Sending, sending));
+        let dispatch = fixtures::android_dispatch(store, app).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+        let settled = vec![fixtures::sent(keys[0])];
+        let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
+        store.checkpoint(done).await.unwrap();
+        expected.push((NotificationStatus::Completed, dispatch.notification_id));
+    }
+    for number in 0..3 {
+        let later = || {
+            let schedule = Schedule::At(NOW.plus_ms(1_000));
+            NewNotification { schedule, ..fixtures::broadcast(&[Platform::Ios]) }
+        };
+        let scheduled = fixtures::accepted(store, app, later()).await;
+        expected.push((NotificationStatus::Scheduled, scheduled));
+        let canceled = fixtures::accepted(store, app, later()).await;
+        store.cancel_notification(app, canceled.clone(), NOW).await.unwrap();
+        expected.push((NotificationStatus::Canceled, canceled));
+        let report = fixtures::report(&format!("report-{number}"));
+        expected.push((NotificationStatus::Reported, report.report.id.clone()));
+        store.record_report(app, report, None).await.unwrap();
+        let queued = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
+        expected.push((NotificationStatus::Queued, queued));
+    }
+    for status in NotificationStatus::ALL {
+        let of_status = expected.iter().rev().filter(|(of, _)| *of == status);
+        let ids: Vec<_> = of_status.map(|(_, id)| id.clone()).collect();
+        assert!(ids.len() >= 2, "{status}");
+        let first = store.list_notifications(app, Some(status), fixtures::page(1)).await.unwrap();
+        let rest = fixtures::next_page(5, first.next);
+        let rest = store.list_notifications(app, Some(status), rest).await.unwrap();
+        let rows = first.rows.into_iter().chain(rest.rows);
+        let listed: Vec<_> = rows.map(|row| (row.status, row.id)).collect();
+        let of_ids: Vec<_> = ids.into_iter().map(|id| (status, id)).collect();
+        assert_eq!((listed, rest.next), (of_ids, None), "{status}");
+        let other = store.list_notifications(other_app, Some(status), fixtures::page(5)).await;
+        assert_eq!(other.unwrap().rows, []);
+    }
+}
+
+/// No page reads all notifications to find the few with a status.
+#[apply(contract)]
+async fn search_for_a_status_reads_a_bounded_number_of_notifications(store: &Store) {
+    let app = fixtures::app(store).await;
+    let queued = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
+    let first = app.key_prefix() | 1_000;
+    let filled = store.write(Operation::AcceptNotification, move |tx| {
+        tx.prepare_cached(
+            "with recursive n (i) as (select 0 union all select i + 1 from n where i < ?3)
+             insert into notifications (no, app_no, id, origin, status, created_at, request,
+             platforms, names_devices, ttl_seconds)
+             select ?1 + i, ?2, 'n' || i, 'created', 'completed', 1, '{}', 1, 0, 0 from n",
+        )?
+        .execute([first, app.0, NOTIFICATIONS_SCANNED_MAX])?;
+        Ok(())
+    });
+    filled.await.unwrap();
+    let list = |status, page| store.list_notifications(app, Some(status), page);
+    let empty = list(NotificationStatus::Queued, fixtures::page(10)).await.unwrap();
+    assert_eq!(empty.rows, []);
+    let page = fixtures::next_page(10, empty.next);
+    let found = list(NotificationStatus::Queued, page).await.unwrap();
+    let ids: Vec<_> = found.rows.into_iter().map(|row| row.id).collect();
+    assert_eq!((ids, found.next), (vec![queued], None));
+    let (mut page, mut rows, mut pages) = (fixtures::page(1_000), 0, 0);
+    loop {
+        let listed = list(NotificationStatus::Completed, page).await.unwrap();
+        (rows, pages) = (rows + listed.rows.len(), pages + 1);
+        if listed.next.is_none() {
+            break;
+        }
+        page = fixtures::next_page(1_000, listed.next);
+    }
+    assert_eq!((rows, pages), (10_001, 11));
 }
 
 /// More than one statement reads, of every kind: running, ended, reported, scheduled.
@@ -127,7 +214,7 @@ async fn listing_contains_what_reading_each_returns(store: &Store) {
             }
         }
     }
-    let listed = store.list_notifications(app, fixtures::page(100)).await.unwrap();
+    let listed = store.list_notifications(app, None, fixtures::page(100)).await.unwrap();
     assert_eq!((listed.rows.len(), listed.next), (70, None));
     let (mut failures, mut opened) = (0, 0);
     for row in listed.rows {
@@ -157,7 +244,7 @@ async fn listing_counts_every_dispatch(store: &Store) {
             }
         }
     }
-    let listed = store.list_notifications(app, fixtures::page(100)).await.unwrap().rows;
+    let listed = store.list_notifications(app, None, fixtures::page(100)).await.unwrap().rows;
     let under_way = Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() };
     for row in &listed {
         let of = |nth: usize| (row.by_platform[nth].platform, row.by_platform[nth].counts);
@@ -185,7 +272,7 @@ async fn most_frequent_failures_are_listed(store: &Store) {
         let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, keys.len()) };
         store.checkpoint(done).await.unwrap();
     }
-    let listed = store.list_notifications(app, fixtures::page(10)).await.unwrap().rows;
+    let listed = store.list_notifications(app, None, fixtures::page(10)).await.unwrap().rows;
     let failures = |nth: usize| -> Vec<_> {
         listed[nth].failures.iter().map(|row| (row.reason.as_str(), row.count)).collect()
     };
@@ -207,7 +294,7 @@ async fn page_of_large_requests_ends_early(store: &Store) {
     let (mut listed, mut pages, mut next) = (Vec::new(), 0, None);
     loop {
         let request = PageRequest { limit: 1_000, cursor: next };
-        let page = store.list_notifications(app, request).await.unwrap();
+        let page = store.list_notifications(app, None, request).await.unwrap();
         assert!((1..=8).contains(&page.rows.len()), "{}", page.rows.len());
         listed.extend(page.rows.into_iter().map(|row| row.id));
         pages += 1;
@@ -218,7 +305,7 @@ async fn page_of_large_requests_ends_early(store: &Store) {
     }
     assert_eq!(listed, ids, "none is left out, none is repeated");
     assert!(pages >= 2, "{pages}");
-    let two = store.list_notifications(app, fixtures::page(2)).await.unwrap();
+    let two = store.list_notifications(app, None, fixtures::page(2)).await.unwrap();
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 

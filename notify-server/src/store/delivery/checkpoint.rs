@@ -69,8 +69,11 @@ pub(super) fn commit(
             outcomes::encode(page.from, &checkpoint.settled)?
         ])?;
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
-        let sent = counts[usize::from(Outcome::Sent.code())];
-        daily_stats::add(tx, page.from.app(), DailyDelta::sent(sent), checkpoint.at)?;
+        let mut day = DailyDelta::default();
+        for outcome in Outcome::ALL {
+            day.add_outcome(outcome, counts[usize::from(outcome.code())]);
+        }
+        daily_stats::add(tx, page.from.app(), day, checkpoint.at)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
     for report in &checkpoint.moved {

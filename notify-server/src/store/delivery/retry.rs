@@ -329,8 +329,8 @@ struct EndedCounts<'o> {
     failures: BTreeMap<(DispatchNo, &'o str), i64>,
     /// The ended retries of each dispatch.
     dispatches: BTreeMap<DispatchNo, i64>,
-    /// The sent deliveries of each application.
-    sent: BTreeMap<AppNo, i64>,
+    /// The daily counts of each application.
+    days: BTreeMap<AppNo, DailyDelta>,
 }
 
 impl EndedCounts<'_> {
@@ -346,8 +346,8 @@ impl EndedCounts<'_> {
             let delta = PendingDelta { retries: -ended, ..PendingDelta::default() };
             settle::apply_delta(tx, dispatch, delta, at)?;
         }
-        for (app, sent) in self.sent {
-            daily_stats::add(tx, app, DailyDelta::sent(sent), at)?;
+        for (app, day) in self.days {
+            daily_stats::add(tx, app, day, at)?;
         }
         Ok(())
     }
@@ -390,9 +390,7 @@ fn apply_result<'o>(
                 *ended.failures.entry((dispatch, reason)).or_default() += 1;
             }
             *ended.dispatches.entry(dispatch).or_default() += 1;
-            if *settled == Outcome::Sent {
-                *ended.sent.entry(app).or_default() += 1;
-            }
+            ended.days.entry(app).or_default().add_outcome(*settled, 1);
         }
         RetryResult::Deferred { due_at } => {
             tx.prepare_cached(

@@ -171,6 +171,20 @@ pub(super) fn key_by_address(
     Ok(candidates.into_iter().find(|key| key.platform() == platform))
 }
 
+/// Reads the keys of the devices that have an address on any platform, in order.
+pub(super) fn keys_by_address(
+    connection: &Connection,
+    app: AppNo,
+    address: &str,
+) -> Result<Vec<DeviceKey>, StoreError> {
+    let mut keys = Vec::new();
+    for platform in Platform::ALL {
+        keys.extend(key_by_address(connection, app, platform, address)?);
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}
+
 impl DeviceUpsert {
     /// The device of a registration.
     pub(super) fn of_registration(

@@ -130,8 +130,13 @@ pub(super) fn list(
     Ok(cursors.page_by_text(rows, page))
 }
 
-fn tag_no(tx: &Connection, app: AppNo, name: &str) -> Result<Option<i64>, StoreError> {
-    let no = tx
+/// Reads the number of a tag by its name.
+pub(super) fn tag_no(
+    connection: &Connection,
+    app: AppNo,
+    name: &str,
+) -> Result<Option<i64>, StoreError> {
+    let no = connection
         .prepare_cached("select no from tags where app_no = ?1 and name = ?2")?
         .query_row(params![app.0, name], |row| row.get(0))
         .optional()?;

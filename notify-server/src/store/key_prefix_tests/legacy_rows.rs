@@ -74,7 +74,7 @@ async fn goes_on(store: &Store) {
     let mut later = fixtures::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(notify_core::Timestamp(DUE));
     let later = fixtures::accepted(store, SHOP, later).await;
-    let listed = store.list_notifications(SHOP, fixtures::page(10)).await.unwrap().rows;
+    let listed = store.list_notifications(SHOP, None, fixtures::page(10)).await.unwrap().rows;
     let listed: Vec<_> = listed.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(listed, [later.as_str(), "due", "sent"], "the newest first");
 

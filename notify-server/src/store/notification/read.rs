@@ -13,12 +13,17 @@ use notify_core::{
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
-use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::sql::{
+    self, Connection, NUMBERS, OptionalExtension, Params, Row, Type, list_of, params,
+};
 use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
 
 /// A page of the list is full once its requests have this many bytes. Without this limit, a page of
 /// a thousand of the largest requests would have a gigabyte.
 const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+
+/// The most notifications that one request for a status reads.
+pub(in crate::store) const NOTIFICATIONS_SCANNED_MAX: i64 = 10_000;
 
 /// The columns that [`read_row`] reads.
 const NOTIFICATION_COLUMNS: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
@@ -62,12 +67,14 @@ pub(super) fn notification(
 pub(super) fn list(
     connection: &Connection,
     app: AppNo,
+    status: Option<NotificationStatus>,
     page: &PageRequest,
 ) -> Result<Page<NotificationRecord>, StoreError> {
     require_app(connection, app)?;
     let cursors = CursorCodec { list: "notifications", owner: app.0 };
     let before = cursors.decode_number(page)?.unwrap_or(i64::MAX);
-    let (numbers, limit) = numbers_of_page(connection, app, before, page)?;
+    let selected = select_page(connection, app, status, before, page)?;
+    let (numbers, limit) = (selected.numbers, selected.limit);
     let mut sums = read_sums(connection, &numbers)?;
     let mut rows = connection
         .prepare_cached(&format!(
@@ -81,26 +88,70 @@ pub(super) fn list(
         let sums_of_row = sums.remove(&row.no).unwrap_or_default();
         records.push((row.no, record(row, sums_of_row)?));
     }
-    Ok(cursors.page(records, &PageRequest { limit, cursor: None }))
+    let mut listed = cursors.page(records, &PageRequest { limit, cursor: None });
+    if listed.next.is_none() {
+        listed.next = selected.scanned_to.map(|no| cursors.encode_number(no));
+    }
+    Ok(listed)
 }
 
-/// Selects the notifications of a page by the lengths of their requests, before the requests are
-/// read. Returns their numbers, one more if another page follows, and the number of rows of the
-/// page.
-fn numbers_of_page(
+/// The notifications of a page.
+struct Selected {
+    /// Their numbers, one more if another page follows.
+    numbers: Vec<i64>,
+    /// The number of rows of the page.
+    limit: u32,
+    /// The last notification that was read, if the search for a status stopped at
+    /// [`NOTIFICATIONS_SCANNED_MAX`].
+    scanned_to: Option<i64>,
+}
+
+/// Selects the notifications of a page by their status and the lengths of their requests, before
+/// the requests are read.
+fn select_page(
     connection: &Connection,
     app: AppNo,
+    status: Option<NotificationStatus>,
     before: i64,
     page: &PageRequest,
-) -> Result<(Vec<i64>, u32), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
-         order by no desc limit ?3",
+) -> Result<Selected, StoreError> {
+    let wanted = rows_wanted(page);
+    let Some(status) = status else {
+        let sql = "select no, octet_length(request) from notifications
+             where app_no = ?1 and no < ?2 order by no desc limit ?3";
+        return select_within_bytes(connection, sql, [app.0, before, wanted], page.limit);
+    };
+    // The bound is read from the index alone, so that a status that most notifications have costs
+    // little more than a list without a status.
+    let scanned_to: Option<i64> = connection
+        .prepare_cached(
+            "select no from notifications where app_no = ?1 and no < ?2
+             order by no desc limit 1 offset ?3",
+        )?
+        .query_row([app.0, before, NOTIFICATIONS_SCANNED_MAX - 1], |row| row.get(0))
+        .optional()?;
+    let sql = "select no, octet_length(request) from notifications
+         where app_no = ?1 and no < ?2 and no >= ?4 and status = ?5 order by no desc limit ?3";
+    let first = scanned_to.unwrap_or(0);
+    let selected = select_within_bytes(
+        connection,
+        sql,
+        params![app.0, before, wanted, first, status.as_str()],
+        page.limit,
     )?;
-    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
-    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
-        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
-    })? {
+    Ok(Selected { scanned_to, ..selected })
+}
+
+/// Selects rows of a statement until their requests have [`PAGE_REQUEST_BYTES_MAX`] bytes.
+fn select_within_bytes(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    mut limit: u32,
+) -> Result<Selected, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let (mut numbers, mut request_bytes) = (Vec::new(), 0);
+    for row in statement.query_map(params, |row| Ok((row.get::<i64>(0)?, count_at(row, 1)?)))? {
         let (no, bytes) = row?;
         numbers.push(no);
         if request_bytes >= PAGE_REQUEST_BYTES_MAX {
@@ -110,7 +161,7 @@ fn numbers_of_page(
         }
         request_bytes += bytes;
     }
-    Ok((numbers, limit))
+    Ok(Selected { numbers, limit, scanned_to: None })
 }
 
 fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {

@@ -61,7 +61,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
 }
 
 async fn stored(store: &Store, app: AppNo) -> usize {
-    store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
+    store.list_notifications(app, None, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
 /// No caller may get a success for a write that was lost with the transaction.
@@ -159,7 +159,7 @@ async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back
     cluster.execute(&format!(
         "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
     ));
-    let read = store.list_notifications(app, fixtures::page(10)).await;
+    let read = store.list_notifications(app, None, fixtures::page(10)).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
     assert_eq!(accept_many(&store, app, 2).await, (0, 2));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));

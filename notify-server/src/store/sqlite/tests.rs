@@ -72,7 +72,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
 }
 
 async fn stored(store: &Store, app: AppNo) -> usize {
-    store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
+    store.list_notifications(app, None, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
 /// No caller may get a success for a write that was lost with the transaction.
@@ -345,7 +345,7 @@ async fn write_after_its_deadline_is_not_run() {
     let read = store
         .read(move |tx| Ok(tx.prepare_cached(counted)?.query_row([], |row| row.get::<i64>(0))?));
     assert_eq!(with_deadline(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
-    let listed = store.list_notifications(app, fixtures::page(9)).await.unwrap();
+    let listed = store.list_notifications(app, None, fixtures::page(9)).await.unwrap();
     assert_eq!(listed.rows.len(), 1, "the notification whose caller gave up was not accepted");
     store.close().await;
 }

@@ -34,6 +34,18 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     let newest = format!("no < {} order by no desc limit 51", i64::MAX);
     for (table, of, index) in [
         ("notifications", format!("app_no = 1 and {newest}"), "notifications_by_app"),
+        (
+            "notifications",
+            "app_no = 2 and no < 17592186048416 order by no desc limit 1 offset 999".to_owned(),
+            "notifications_by_app",
+        ),
+        (
+            "notifications",
+            "app_no = 2 and no < 17592186048416 and no >= 17592186044416 and status = 'canceled'
+             order by no desc limit 51"
+                .to_owned(),
+            "notifications_by_app",
+        ),
         ("notifications", "app_no = 2 order by no limit 1".to_owned(), "notifications_by_app"),
         (
             "notifications",
@@ -45,6 +57,48 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     ] {
         let plan = own.0.texts(&format!("explain select no from {table} where {of}")).join("\n");
         assert!(plan.contains(index), "{table} where {of}:\n{plan}");
+    }
+}
+
+/// The key at which a search for a state stops bounds the statement that reads the devices. A sort
+/// would read all devices to find that key.
+#[tokio::test]
+async fn the_end_of_a_search_for_a_state_is_found_without_a_sort() {
+    let own = PostgresBackend::new();
+    let store = own.open();
+    for name in ["a", "b"] {
+        fixtures::named_app(&store, name).await;
+    }
+    store.close().await;
+    own.0.execute(
+        "insert into devices (key, app_no, device_id, push_disabled, utc_offset_minutes, details,
+           created_at, registered_at)
+         select a.no << 43 | n, a.no, n::text, 0, 0, '{}', n, n
+         from apps a cross join generate_series(1, 4000) n;
+         insert into tags (no, app_no, name) select no << 43 | 1, no, 'vip' from apps;
+         insert into device_tags (tag_no, device_key, value)
+         select app_no::bigint << 43 | 1, key, 1 from devices;
+         analyze",
+    );
+    let range = format!("> {} and {{}} <= {}", 2_i64 << 43 | 1_000, 3_i64 << 43);
+    let keys = format!("key {}", range.replace("{}", "key"));
+    let tagged = format!("device_key {}", range.replace("{}", "device_key"));
+    let tag = format!("tag_no = {}", 2_i64 << 43 | 1);
+    for (statement, index) in [
+        (
+            format!("select key from devices where {keys} order by key limit 1 offset 100"),
+            "devices_pkey",
+        ),
+        (
+            format!(
+                "select device_key from device_tags where {tag} and {tagged}
+                 order by device_key limit 1 offset 100"
+            ),
+            "device_tags_pkey",
+        ),
+    ] {
+        let plan = own.0.texts(&format!("explain {statement}")).join("\n");
+        assert!(plan.contains(index) && !plan.contains("Sort"), "{statement}:\n{plan}");
     }
 }
 

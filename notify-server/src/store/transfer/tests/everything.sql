@@ -41,7 +41,7 @@ insert into poll_visitors select 1, randomblob(16), 0 from devices limit 70;
 insert into engagement values (1, 8796093022209, 0, 1), (1, 8796093022209, 3, 2);
 insert into engagement_counts values (1, 1, 0, 0, 1);
 insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}', 1), (1, '/notify', 'k', randomblob(32), '', 1);
-insert into day_counts (app_no, day, sent) values (1, 20000, 5);
+insert into day_counts (app_no, day, sent, failed, unregistered, expired) values (1, 20000, 5, 4, 3, 2);
 insert into event_logs values (1, 3, 9, 2);
 insert into events values (1, 3, 0, 1, 1, 8796093022209, 'unregistered'), (1, 4, 1, 1, null, null, null);
 insert into webhooks (no, app_no, id, url, events, enabled, sealed, cursor, created_at, updated_at) values
