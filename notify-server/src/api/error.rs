@@ -48,6 +48,20 @@ pub(crate) enum ApiError {
     /// The device secret is missing or wrong, or the device does not exist.
     #[error("missing or wrong device secret")]
     DeviceUnauthorized,
+    /// The key at the sign-in of the console is not an admin key.
+    #[error("{message}")]
+    WrongSignInKey {
+        /// What is wrong with the key.
+        message: &'static str,
+        /// The page to show after the sign-in.
+        next: String,
+    },
+    /// The browser has no session of the console, or the session has ended.
+    #[error("sign in first")]
+    SignedOut,
+    /// A form of the console that another site or an earlier session sent.
+    #[error("this form does not belong to your session: load the page again")]
+    ForeignForm,
     /// The path or an id in it does not exist.
     #[error("not found")]
     NotFound,
@@ -104,7 +118,10 @@ impl ApiError {
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed
-            | Self::DeviceUnauthorized => StatusCode::UNAUTHORIZED,
+            | Self::DeviceUnauthorized
+            | Self::WrongSignInKey { .. }
+            | Self::SignedOut => StatusCode::UNAUTHORIZED,
+            Self::ForeignForm => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -124,7 +141,8 @@ impl ApiError {
         Self::Internal(format!("panic: {}", text.unwrap_or("without a message")).into())
     }
 
-    fn errors(self) -> Vec<String> {
+    /// The texts of the error; for an invalid request, one for each violated rule.
+    pub(crate) fn errors(self) -> Vec<String> {
         match self {
             Self::Invalid(errors) => errors,
             Self::NotHttp(_)
@@ -134,6 +152,9 @@ impl ApiError {
             | Self::InvalidSignature
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
+            | Self::WrongSignInKey { .. }
+            | Self::SignedOut
+            | Self::ForeignForm
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }
@@ -177,6 +198,9 @@ impl ApiError {
             Self::Stopping => Some((header::RETRY_AFTER, STOPPING_RETRY_SECONDS.into())),
             Self::Invalid(_)
             | Self::NotHttp(_)
+            | Self::WrongSignInKey { .. }
+            | Self::SignedOut
+            | Self::ForeignForm
             | Self::NotFound
             | Self::TooLarge { .. }
             | Self::TooSlow
@@ -197,6 +221,9 @@ impl ApiError {
             | Self::InvalidSignature
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
+            | Self::WrongSignInKey { .. }
+            | Self::SignedOut
+            | Self::ForeignForm
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }

@@ -6,6 +6,7 @@
 //!
 //! To add a route, write a handler in the file of its resource and add a line in [`routes`].
 
+mod console;
 mod error;
 mod handlers;
 mod inbound;

@@ -2,6 +2,7 @@
 //! the server that the handler may use.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use notify_core::{
 use percent_encoding::percent_decode_str;
 
 use crate::api::Api;
+use crate::api::console::ConsoleSession;
 use crate::api::error::ApiError;
 use crate::api::inbound::InboundWebhook;
 use crate::api::pipeline::{RequestBody, WebOrigin};
@@ -37,6 +39,8 @@ pub(crate) enum Caller {
     /// A chat platform, under `/hooks`. Messenger's signature covers the body and is not verified
     /// yet.
     Platform(Arc<InboundWebhook>),
+    /// A browser on a page of the console; the session if it is signed in.
+    Console(Option<Arc<ConsoleSession>>),
     /// Anyone, on all other paths.
     Anonymous,
 }
@@ -46,7 +50,11 @@ impl Caller {
     pub(crate) fn web_origin(&self) -> Option<&Arc<WebOrigin>> {
         match self {
             Self::Browser(origin) => Some(origin),
-            Self::App(_) | Self::Admin(_) | Self::Platform(_) | Self::Anonymous => None,
+            Self::App(_)
+            | Self::Admin(_)
+            | Self::Platform(_)
+            | Self::Console(_)
+            | Self::Anonymous => None,
         }
     }
 }
@@ -65,6 +73,10 @@ pub(crate) struct RequestCtx {
     pub(crate) body: RequestBody,
     /// When the whole request had arrived.
     pub(crate) received_at: Timestamp,
+    /// The client's address.
+    pub(crate) address: IpAddr,
+    /// The id of the request, as in the response's `X-Request-Id` and in the log.
+    pub(crate) request_id: String,
 }
 
 impl RequestCtx {
@@ -77,9 +89,11 @@ impl RequestCtx {
     pub(crate) fn app_no(&self) -> AppNo {
         match &self.caller {
             Caller::Browser(origin) => origin.web.no,
-            Caller::App(_) | Caller::Admin(_) | Caller::Platform(_) | Caller::Anonymous => {
-                self.app_access().no
-            }
+            Caller::App(_)
+            | Caller::Admin(_)
+            | Caller::Platform(_)
+            | Caller::Console(_)
+            | Caller::Anonymous => self.app_access().no,
         }
     }
 
@@ -93,7 +107,11 @@ impl RequestCtx {
     pub(crate) fn webhook(&self) -> &InboundWebhook {
         match &self.caller {
             Caller::Platform(webhook) => webhook,
-            Caller::App(_) | Caller::Admin(_) | Caller::Browser(_) | Caller::Anonymous => {
+            Caller::App(_)
+            | Caller::Admin(_)
+            | Caller::Browser(_)
+            | Caller::Console(_)
+            | Caller::Anonymous => {
                 unreachable!("the pipeline finds the webhook of every request under /hooks")
             }
         }
@@ -102,7 +120,11 @@ impl RequestCtx {
     fn app_access(&self) -> &AppAccess {
         match &self.caller {
             Caller::App(access) => access,
-            Caller::Browser(_) | Caller::Admin(_) | Caller::Platform(_) | Caller::Anonymous => {
+            Caller::Browser(_)
+            | Caller::Admin(_)
+            | Caller::Platform(_)
+            | Caller::Console(_)
+            | Caller::Anonymous => {
                 unreachable!("the pipeline authenticates every request under /v1")
             }
         }

@@ -216,7 +216,10 @@ where
 }
 
 /// A `GET` whose response is not the JSON of a model, such as a page or a script.
-pub(crate) fn get_raw<Fut>(path: &'static str, handler: fn(RequestCtx) -> Fut) -> Endpoint
+pub(crate) fn get_raw<Fut>(
+    path: &'static str,
+    handler: impl Fn(RequestCtx) -> Fut + Send + Sync + 'static,
+) -> Endpoint
 where
     Fut: Future<Output = HandlerResult> + Send + 'static,
 {
@@ -225,7 +228,10 @@ where
 
 /// A `POST` whose handler reads the body itself: a form is not JSON, and a signature covers the
 /// bytes of a platform's webhook call.
-pub(crate) fn post_raw<Fut>(path: &'static str, handler: fn(RequestCtx) -> Fut) -> Endpoint
+pub(crate) fn post_raw<Fut>(
+    path: &'static str,
+    handler: impl Fn(RequestCtx) -> Fut + Send + Sync + 'static,
+) -> Endpoint
 where
     Fut: Future<Output = HandlerResult> + Send + 'static,
 {

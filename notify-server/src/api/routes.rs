@@ -16,6 +16,7 @@ use notify_core::{
     Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
 
+use super::console;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
     campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
@@ -26,6 +27,7 @@ use super::openapi::OtherResponse;
 use super::router::{
     Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
 };
+use crate::config::{Config, Switch};
 
 /// The parameters with which Meta verifies a webhook.
 const VERIFICATION: &[Parameter] = &[
@@ -48,7 +50,17 @@ const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"
 const SCRIPT: &[OtherResponse] =
     &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// All routes, in the order of the API reference: first the API of applications, then the admin
+/// All routes of a server with these settings: those of the API, and those of the console, which the API
+/// reference does not list.
+pub(crate) fn all_routes(config: &Config) -> Vec<Endpoint> {
+    let mut all = routes();
+    if config.console == Switch::On {
+        all.extend(console::routes());
+    }
+    all
+}
+
+/// All routes of the API, in the order of the API reference: first the API of applications, then the admin
 /// API, then all others.
 pub(crate) fn routes() -> Vec<Endpoint> {
     let mut routes = notification_routes();

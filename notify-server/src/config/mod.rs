@@ -20,7 +20,7 @@ use crate::store::sqlite::READERS_DEFAULT;
 pub use load::configuration_document;
 pub use load::{ConfigError, Sources};
 pub(crate) use settings::{Kind, SETTINGS, Setting};
-pub use settings::{LogFormat, Networks, Span};
+pub use settings::{LogFormat, Networks, Span, Switch};
 
 /// Name of the database file in the data folder.
 pub const DATABASE_FILE: &str = "notify.db";
@@ -101,6 +101,8 @@ pub struct Config {
     pub keep_anonymous_devices_days: u32,
     /// How many days an entry of the audit trail is kept; 0 means forever.
     pub keep_audit_days: u32,
+    /// Whether the server has the administration console.
+    pub console: Switch,
     /// How long a session of the console may be unused before it ends.
     pub console_idle_timeout: Span,
     /// How long a session of the console lasts at most.
@@ -162,6 +164,7 @@ impl Default for Config {
             keep_events_days: 90,
             keep_anonymous_devices_days: 7,
             keep_audit_days: 365,
+            console: Switch::On,
             console_idle_timeout: Span::from_secs(2 * 3_600),
             console_session_timeout: Span::from_secs(12 * 3_600),
             master_key_file: None,

@@ -198,6 +198,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "DAYS",
         "How many days an entry of the audit trail is kept; 0 means forever",
     ),
+    text("console", "on|off", "Whether the server has the administration console at /console/"),
     text(
         "console-idle-timeout",
         "SPAN",
@@ -210,6 +211,17 @@ pub(crate) const SETTINGS: &[Setting] = &[
 ];
 
 // The types of settings that are neither texts nor numbers.
+
+/// Whether a part of the server is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// It is used.
+    #[default]
+    On,
+    /// It is not used.
+    Off,
+}
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,29 +1,21 @@
 //! Describes the requests of operators for the audit trail.
 
-use std::net::IpAddr;
-
 use http::Method;
 use notify_core::{AppId, AuditEntry, AuditSource};
 
-use crate::api::pipeline::RequestId;
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::{Endpoint, placeholder, segments};
 
 /// The audit entry of a request with which an administrator changes something; `None` for all other
 /// requests. The entry is stored only if the request writes.
-pub(super) fn entry(
-    ctx: &RequestCtx,
-    endpoint: &Endpoint,
-    address: IpAddr,
-    request_id: &RequestId,
-) -> Option<AuditEntry> {
+pub(super) fn entry(ctx: &RequestCtx, endpoint: &Endpoint) -> Option<AuditEntry> {
     let Caller::Admin(key) = &ctx.caller else { return None };
     if matches!(ctx.parts.method, Method::GET | Method::HEAD) {
         return None;
     }
-    let names = || segments(endpoint.path).filter_map(placeholder);
     let is_below_app = endpoint.path.starts_with("/admin/v1/apps/{id}");
-    let object = names().find(|name| !(is_below_app && *name == "id"));
+    let mut names = segments(endpoint.path).filter_map(placeholder);
+    let object = names.find(|name| !(is_below_app && *name == "id"));
     Some(AuditEntry {
         at: ctx.received_at,
         action: endpoint.docs.operation_id.to_owned(),
@@ -31,8 +23,8 @@ pub(super) fn entry(
         object: object.and_then(|name| ctx.path_param(name).ok()).map(Into::into),
         key_id: key.id,
         key_name: key.label.clone(),
-        address: address.to_string(),
+        address: ctx.address.to_string(),
         source: AuditSource::Api,
-        request_id: request_id.to_string(),
+        request_id: ctx.request_id.clone(),
     })
 }

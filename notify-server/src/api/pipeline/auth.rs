@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, header};
 use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
+use crate::api::console;
 use crate::api::error::ApiError;
 use crate::api::pipeline::web_origin::{self, WebOrigin};
 use crate::api::pipeline::{Pipeline, is_below};
@@ -38,6 +39,9 @@ impl Pipeline {
             self.authenticate_admin(headers).await
         } else if is_below(path, web_origin::AREA) {
             self.authorize_origin(headers, path).await
+        } else if is_below(path, console::AREA) {
+            let session = console::session_of(&self.api, headers).await?;
+            Ok(Caller::Console(session.map(Arc::new)))
         } else {
             Ok(Caller::Anonymous)
         }

@@ -118,12 +118,12 @@ impl Owner {
     pub(super) fn of(caller: &Caller, client: IpAddr) -> Self {
         match caller {
             Caller::App(access) => Self::Key(access.key),
-            Caller::Admin(_) => Self::Admin,
+            Caller::Admin(_) | Caller::Console(Some(_)) => Self::Admin,
             Caller::Platform(webhook) => match webhook.authenticated_app() {
                 Some(app) => Self::TelegramWebhook(app),
                 None => Self::Messenger(client),
             },
-            Caller::Browser(_) | Caller::Anonymous => Self::Client(client),
+            Caller::Browser(_) | Caller::Console(None) | Caller::Anonymous => Self::Client(client),
         }
     }
 

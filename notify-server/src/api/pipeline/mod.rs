@@ -30,12 +30,13 @@ use self::rate_limits::{ClientAddresses, RateLimits};
 use self::request_body::{BodyLimits, read_body};
 pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
+use crate::api::console;
 use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::Router;
-use crate::api::routes::routes;
+use crate::api::routes::all_routes;
 use crate::api::server::{ResponseBody, network};
 use crate::store::audit::{record_next_write, with_audit};
 use crate::store::with_deadline;
@@ -72,7 +73,7 @@ impl Pipeline {
         stopping: CancellationToken,
     ) -> Self {
         Self {
-            router: Router::new(routes()),
+            router: Router::new(all_routes(&api.config)),
             key_cache,
             client_addresses: ClientAddresses::new(api.config.trusted_proxies.clone()),
             rate_limits: RateLimits::new(&api.config),
@@ -99,7 +100,7 @@ impl Pipeline {
         let route = self.router.find(&method, request.uri().path());
         let address = self.client_addresses.address(request.headers(), peer);
         let client = network(address);
-        let error_format = ErrorFormat::of(&request);
+        let error_format = ErrorFormat::of(&request, &request_id);
         let is_browser_api = is_below(request.uri().path(), web_origin::AREA);
         let mut web_origin = None;
         let mut response_memory = None;
@@ -123,8 +124,18 @@ impl Pipeline {
             let received_at = self.api.clock.now();
             let api = self.api.clone();
             let path_template = endpoint.path;
-            let ctx = RequestCtx { api, caller, path_template, parts, body, received_at };
-            if let Some(entry) = audit::entry(&ctx, endpoint, address, &request_id) {
+            let request_id = request_id.to_string();
+            let ctx = RequestCtx {
+                api,
+                caller,
+                path_template,
+                parts,
+                body,
+                received_at,
+                address,
+                request_id,
+            };
+            if let Some(entry) = audit::entry(&ctx, endpoint) {
                 record_next_write(entry);
             }
             endpoint.call(ctx).await
@@ -172,6 +183,10 @@ impl Pipeline {
         client: IpAddr,
     ) -> Result<T, ApiError> {
         match result {
+            Err(error @ ApiError::WrongSignInKey { .. }) => {
+                self.rate_limits.count_sign_in_failure(client)?;
+                Err(error)
+            }
             Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
                 self.rate_limits.count_auth_failure(client)?;
                 Err(error)
@@ -210,6 +225,8 @@ impl Pipeline {
             Caller::App(_) | Caller::Admin(_) => limit,
             Caller::Browser(_) => limit.min(web_origin::BODY_BYTES_MAX),
             Caller::Platform(_) => limit.min(inbound::BODY_BYTES_MAX),
+            Caller::Console(Some(_)) => limit,
+            Caller::Console(None) => limit.min(console::SIGN_IN_BYTES_MAX),
             Caller::Anonymous => limit.min(poll_page::FORM_BYTES_MAX),
         };
         let stop_grace = match owner {
@@ -245,16 +262,28 @@ pub(crate) struct RequestBody {
     _memory: Option<MemoryPermit>,
 }
 
-/// The format of an error response: HTML below the path of poll pages, which people open in a
-/// browser, JSON everywhere else.
+impl RequestBody {
+    /// A body that the server made itself. The request that caused it has reserved its memory.
+    pub(crate) fn of(bytes: Bytes) -> Self {
+        Self { bytes, _memory: None }
+    }
+}
+
+/// The format of an error response: HTML below the paths of poll pages and of the console, which people
+/// open in a browser, JSON everywhere else.
 enum ErrorFormat {
     Json,
+    Console { path: String, request_id: String },
     Page { accept_language: String },
 }
 
 impl ErrorFormat {
-    fn of<B>(request: &Request<B>) -> Self {
-        if !is_below(request.uri().path(), poll_page::AREA) {
+    fn of<B>(request: &Request<B>, request_id: &RequestId) -> Self {
+        let path = request.uri().path();
+        if is_below(path, console::AREA) {
+            return Self::Console { path: path.to_owned(), request_id: request_id.to_string() };
+        }
+        if !is_below(path, poll_page::AREA) {
             return Self::Json;
         }
         Self::Page { accept_language: poll_page::accept_language(request.headers()).to_owned() }
@@ -263,6 +292,7 @@ impl ErrorFormat {
     fn render(&self, error: ApiError) -> warp::reply::Response {
         match self {
             Self::Json => error.into_response(),
+            Self::Console { path, request_id } => console::error_page(error, path, request_id),
             Self::Page { accept_language } => poll_page::error_page(error, accept_language),
         }
     }

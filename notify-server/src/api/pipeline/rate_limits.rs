@@ -24,10 +24,15 @@ use crate::store::AppNo;
 /// requests.
 const TRACKED_MAX: usize = 100_000;
 
+/// The most wrong keys per minute from one client address at the sign-in of the console. A person types or
+/// pastes a key; nothing is locked out for longer.
+const SIGN_IN_FAILURES_PER_MINUTE: u32 = 10;
+
 /// All rate limits of the API.
 pub(super) struct RateLimits {
     requests_by_key: Limiter<KeyId>,
     auth_failures: Limiter<IpAddr>,
+    sign_in_failures: Limiter<IpAddr>,
     votes: Limiter<IpAddr>,
     browser_requests: Limiter<(AppNo, IpAddr)>,
     subscriptions: Limiter<AppNo>,
@@ -38,6 +43,7 @@ impl RateLimits {
         Self {
             requests_by_key: Limiter::per_second(config.rate_limit),
             auth_failures: Limiter::per_minute(config.auth_failures_per_minute),
+            sign_in_failures: Limiter::per_minute(SIGN_IN_FAILURES_PER_MINUTE),
             votes: Limiter::per_minute(config.poll_votes_per_minute),
             browser_requests: Limiter::per_minute(config.web_requests_per_minute),
             subscriptions: Limiter::per_minute(config.web_subscriptions_per_minute),
@@ -63,7 +69,9 @@ impl RateLimits {
             Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
             }
-            Caller::Anonymous | Caller::Admin(_) | Caller::Platform(_) => Ok(()),
+            Caller::Anonymous | Caller::Admin(_) | Caller::Console(_) | Caller::Platform(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -87,10 +95,19 @@ impl RateLimits {
         self.auth_failures.check(&client)
     }
 
+    /// Counts a wrong key at the sign-in of the console.
+    ///
+    /// # Errors
+    /// 429 when the client has sent too many wrong keys.
+    pub(super) fn count_sign_in_failure(&self, client: IpAddr) -> Result<(), ApiError> {
+        self.sign_in_failures.check(&client)
+    }
+
     /// Removes keys and clients that are no longer limited.
     pub(super) fn prune(&self) {
         self.requests_by_key.prune();
         self.auth_failures.prune();
+        self.sign_in_failures.prune();
         self.votes.prune();
         self.browser_requests.prune();
         self.subscriptions.prune();

@@ -1,0 +1,212 @@
+//! Calls of the API's own handlers. A page calls an endpoint by method and path, as a client would, but
+//! without a connection: routing, validation, the handler, the store and the audit trail are the same.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use http_body_util::BodyExt;
+use notify_core::{App, AppId, AuditEntry, AuditSource};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::page::Visit;
+use crate::api::error::ApiError;
+use crate::api::pipeline::RequestBody;
+use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::router::{Endpoint, Router, placeholder, segments};
+use crate::api::routes::routes;
+use crate::store::AppAccess;
+use crate::store::audit::record_next_write;
+
+/// The endpoints of the API.
+static API: LazyLock<Router> = LazyLock::new(|| Router::new(routes()));
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The characters of a path segment or a query value that are percent-encoded.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'&')
+    .add(b'+')
+    .add(b'/')
+    .add(b'<')
+    .add(b'=')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// A text as a segment of a path or a value of a query.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// An application whose resources a page reads or changes.
+#[derive(Clone)]
+pub(super) struct AppScope {
+    /// The application.
+    pub(super) app: App,
+    caller: Caller,
+}
+
+/// A request to an endpoint of the API.
+struct Call<'c> {
+    caller: Caller,
+    /// The application that the request changes; `None` for `/admin/v1`, whose paths name it.
+    app: Option<AppId>,
+    method: Method,
+    path: &'c str,
+    body: Bytes,
+    idempotency_key: Option<&'c str>,
+}
+
+impl Visit {
+    /// The application with the id in the page's path.
+    ///
+    /// # Errors
+    /// 404 if it does not exist.
+    pub(super) async fn app_scope(&self) -> Result<AppScope, ApiError> {
+        self.scope_of(self.ctx.id("app")?).await
+    }
+
+    /// An application by its id.
+    ///
+    /// # Errors
+    /// 404 if it does not exist.
+    pub(super) async fn scope_of(&self, id: AppId) -> Result<AppScope, ApiError> {
+        let (no, app) = self.ctx.api.store.app(id).await?;
+        let access = AppAccess { no, app: app.clone(), key: self.session.access.key.id };
+        Ok(AppScope { app, caller: Caller::App(access.into()) })
+    }
+
+    /// `GET` under `/admin/v1`.
+    pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        self.call(self.as_admin(Method::GET, path, Bytes::new())).await
+    }
+
+    /// `GET` under `/v1` of an application.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        scope: &AppScope,
+        path: &str,
+    ) -> Result<T, ApiError> {
+        self.call(Call {
+            caller: scope.caller.clone(),
+            app: Some(scope.app.id),
+            method: Method::GET,
+            path,
+            body: Bytes::new(),
+            idempotency_key: None,
+        })
+        .await
+    }
+
+    /// A write under `/admin/v1`.
+    pub(super) async fn change_admin<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.call(self.as_admin(method, path, json(body)?)).await
+    }
+
+    /// A write under `/v1` of an application. `idempotency_key` is that of the form, so that a form that is
+    /// submitted twice takes effect once.
+    pub(super) async fn change<T: DeserializeOwned>(
+        &self,
+        scope: &AppScope,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+        idempotency_key: Option<&str>,
+    ) -> Result<T, ApiError> {
+        self.call(Call {
+            caller: scope.caller.clone(),
+            app: Some(scope.app.id),
+            method,
+            path,
+            body: json(body)?,
+            idempotency_key,
+        })
+        .await
+    }
+
+    fn as_admin<'c>(&self, method: Method, path: &'c str, body: Bytes) -> Call<'c> {
+        let caller = Caller::Admin(self.session.access.key.clone().into());
+        Call { caller, app: None, method, path, body, idempotency_key: None }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, ApiError> {
+        let uri: Uri = call.path.parse().map_err(|_| ApiError::NotFound)?;
+        let route = API.find(&call.method, uri.path());
+        let endpoint = route.endpoint()?;
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = call.method;
+        parts.uri = uri;
+        if let Some(key) = call.idempotency_key {
+            let key = HeaderValue::from_str(key)
+                .map_err(|_| ApiError::invalid("form", "has an invalid idempotency key"))?;
+            parts.headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let ctx = RequestCtx {
+            api: self.ctx.api.clone(),
+            caller: call.caller,
+            path_template: endpoint.path,
+            parts,
+            body: RequestBody::of(call.body),
+            received_at: self.ctx.received_at,
+            address: self.ctx.address,
+            request_id: self.ctx.request_id.clone(),
+        };
+        if !matches!(ctx.parts.method, Method::GET | Method::HEAD) {
+            record_next_write(self.audit_entry(&ctx, endpoint, call.app));
+        }
+        let response = endpoint.call(ctx).await?;
+        let body = response.into_body().collect().await.map_err(|error| {
+            ApiError::Internal(format!("the body of a response in memory: {error}").into())
+        })?;
+        serde_json::from_slice(&body.to_bytes()).map_err(|error| {
+            ApiError::Internal(format!("a response of the API is not its model: {error}").into())
+        })
+    }
+
+    fn audit_entry(&self, ctx: &RequestCtx, endpoint: &Endpoint, app: Option<AppId>) -> AuditEntry {
+        let is_below_app = endpoint.path.starts_with("/admin/v1/apps/{id}");
+        let app_id = match app {
+            None if is_below_app => ctx.id("id").ok(),
+            other => other,
+        };
+        let mut names = segments(endpoint.path).filter_map(placeholder);
+        let object = names.find(|name| !(is_below_app && *name == "id"));
+        AuditEntry {
+            at: ctx.received_at,
+            action: endpoint.docs.operation_id.to_owned(),
+            app_id,
+            object: object.and_then(|name| ctx.path_param(name).ok()).map(Into::into),
+            key_id: self.session.access.key.id,
+            key_name: self.session.access.key.label.clone(),
+            address: ctx.address.to_string(),
+            source: AuditSource::Console,
+            request_id: ctx.request_id.clone(),
+        }
+    }
+}
+
+fn json(body: &impl Serialize) -> Result<Bytes, ApiError> {
+    match serde_json::to_vec(body) {
+        // `()` is the empty body.
+        Ok(json) if json == b"null" => Ok(Bytes::new()),
+        Ok(json) => Ok(json.into()),
+        Err(error) => Err(ApiError::Internal(Box::new(error))),
+    }
+}

@@ -1,0 +1,131 @@
+//! Times, numbers and charts in HTML.
+
+use std::fmt::Write;
+
+use jiff::tz::TimeZone;
+use notify_core::Timestamp;
+
+/// A time as HTML, in UTC. The script shows it in the time zone of the browser.
+pub(super) fn time(at: &Timestamp) -> String {
+    let Ok(instant) = jiff::Timestamp::from_millisecond(at.as_ms()) else {
+        return format!("{at} ms");
+    };
+    let utc = instant.to_zoned(TimeZone::UTC);
+    format!(
+        "<time datetime=\"{}\">{}</time>",
+        utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        utc.strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
+}
+
+/// The day of a time (UTC), such as `2026-11-23`.
+pub(super) fn day(at: &Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(at.as_ms()) {
+        Ok(instant) => instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string(),
+        Err(_) => at.to_string(),
+    }
+}
+
+/// A number of bytes, such as `4.2 MB`.
+pub(super) fn bytes(count: &u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if *count < 1_000 {
+        return format!("{count} bytes");
+    }
+    let (mut whole, mut tenths, mut unit) = (*count, 0, 0);
+    for (index, _) in UNITS.iter().enumerate() {
+        (whole, tenths, unit) = (whole / 1_000, whole % 1_000 / 100, index);
+        if whole < 1_000 {
+            break;
+        }
+    }
+    if whole < 10 {
+        format!("{whole}.{tenths} {}", UNITS[unit])
+    } else {
+        format!("{whole} {}", UNITS[unit])
+    }
+}
+
+/// A number with separators, such as `1,000,000`.
+pub(super) fn number(count: &u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The width and height of the space of one bar, and the height of a chart.
+const BAR_WIDTH: u64 = 8;
+const BAR_GAP: u64 = 2;
+const CHART_HEIGHT: u64 = 64;
+
+/// Bars as SVG. `label` says what the chart shows, for people who cannot see it. A table next to the chart
+/// has the numbers.
+pub(super) fn bars(label: &str, values: &[u64]) -> String {
+    let largest = values.iter().copied().max().unwrap_or(0).max(1);
+    let step = BAR_WIDTH + BAR_GAP;
+    let width = step * values.len() as u64;
+    let mut svg = format!(
+        "<svg class=\"bars\" role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {width} {CHART_HEIGHT}\" \
+         preserveAspectRatio=\"none\">"
+    );
+    for (index, value) in (0_u64..).zip(values) {
+        // A day with any value has a visible bar.
+        let height = (value * CHART_HEIGHT).div_ceil(largest);
+        let _ = write!(
+            svg,
+            "<rect x=\"{}\" y=\"{}\" width=\"{BAR_WIDTH}\" height=\"{height}\" rx=\"1\"></rect>",
+            index * step,
+            CHART_HEIGHT - height
+        );
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_separators_and_bytes_have_units() {
+        for (count, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(number(&count), expected);
+        }
+        for (count, expected) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1_000, "1.0 kB"),
+            (4_250_000, "4.2 MB"),
+            (31_000_000_000, "31 GB"),
+            (u64::MAX, "18446744 TB"),
+        ] {
+            assert_eq!(bytes(&count), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_in_utc_until_a_script_shows_them() {
+        let at = Timestamp(1_780_000_000_000);
+        assert_eq!(
+            time(&at),
+            "<time datetime=\"2026-05-28T20:26:40Z\">2026-05-28 20:26:40 UTC</time>"
+        );
+        assert_eq!(day(&at), "2026-05-28");
+    }
+
+    #[test]
+    fn the_largest_bar_has_the_height_of_the_chart_and_the_smallest_is_visible() {
+        let svg = bars("sent", &[0, 1, 1_000_000]);
+        assert!(svg.contains("x=\"0\" y=\"64\" width=\"8\" height=\"0\""), "{svg}");
+        assert!(svg.contains("x=\"10\" y=\"63\" width=\"8\" height=\"1\""), "{svg}");
+        assert!(svg.contains("x=\"20\" y=\"0\" width=\"8\" height=\"64\""), "{svg}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The administration console: pages for operators under `/console/`.
+//!
+//! The server renders every page (askama, `templates/`). A page works without its script; the script
+//! refreshes counts, copies keys and previews messages. Each page reads and writes through the handlers of
+//! the API ([`calls`]), so the console can do nothing that the API cannot. All links are relative, because a
+//! proxy may serve the console below a prefix.
+
+mod calls;
+mod form;
+mod format;
+mod page;
+mod problems;
+mod screens;
+mod session;
+
+use std::future::Future;
+
+use warp::reply::Response;
+
+use self::form::Form;
+pub(crate) use self::page::error_page;
+use self::page::{Visit, asset, redirect};
+pub(crate) use self::session::{ConsoleSession, SIGN_IN_BYTES_MAX, session_of};
+use crate::api::error::ApiError;
+use crate::api::router::{Endpoint, get_raw, post_raw};
+
+/// The path below which the console is.
+pub(crate) const AREA: &str = "/console";
+
+/// The routes of the console. The OpenAPI document does not list them.
+pub(crate) fn routes() -> Vec<Endpoint> {
+    let mut routes = vec![
+        // Links on the overview are relative to `/console/`.
+        get_raw("/console", async |_| Ok(redirect("console/"))),
+        get_raw("/console/console.css", async |_| Ok(asset(&page::STYLE))),
+        get_raw("/console/console.js", async |_| Ok(asset(&page::SCRIPT))),
+        get_raw("/console/icons.svg", async |_| Ok(asset(&page::ICONS))),
+        get_raw("/console/sign-in", session::show_sign_in),
+        post_raw("/console/sign-in", session::sign_in),
+        action("/console/sign-out", session::sign_out),
+    ];
+    routes.extend(screens::routes());
+    routes
+}
+
+/// A page that an operator reads.
+fn screen<Fut>(path: &'static str, show: fn(Visit) -> Fut) -> Endpoint
+where
+    Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
+{
+    get_raw(path, move |ctx| async move {
+        match session::of_caller(&ctx) {
+            Some(session) => show(Visit { ctx, session }).await,
+            None => Ok(session::without_session(&ctx)),
+        }
+    })
+}
+
+/// A form that an operator submits. Forms of other sites and of earlier sessions are refused.
+fn action<Fut>(path: &'static str, run: fn(Visit, Form) -> Fut) -> Endpoint
+where
+    Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
+{
+    post_raw(path, move |ctx| async move {
+        session::check_same_origin(&ctx)?;
+        let session = session::of_caller(&ctx).ok_or(ApiError::SignedOut)?;
+        let form = Form::parse(&ctx.body.bytes)?;
+        session.check_form(&form)?;
+        run(Visit { ctx, session }, form).await
+    })
+}

@@ -1,0 +1,357 @@
+//! What all pages share: the layout, the headers, the files, and the pages without a session.
+
+use std::sync::{Arc, LazyLock};
+
+use askama::Template;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use notify_core::{App, AppList};
+use warp::Reply;
+use warp::reply::Response;
+
+use super::calls::AppScope;
+use super::session::ConsoleSession;
+use crate::api::error::ApiError;
+use crate::api::request_ctx::RequestCtx;
+use crate::keys::{hex, sha256};
+
+/// Files and images come from this server, or over https for images that notifications show. No script can
+/// be inserted as text (Trusted Types).
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https:; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+/// An entry of the navigation.
+pub(super) struct Entry {
+    /// Its name, which is the `section` of its pages.
+    pub(super) name: &'static str,
+    /// Its path, below the application or the console.
+    pub(super) path: &'static str,
+}
+
+/// The pages of an application.
+pub(super) const APP_ENTRIES: [Entry; 5] = [
+    Entry { name: "Dashboard", path: "" },
+    Entry { name: "Notifications", path: "/notifications" },
+    Entry { name: "Devices", path: "/devices" },
+    Entry { name: "Tags", path: "/tags" },
+    Entry { name: "Settings", path: "/settings" },
+];
+/// The pages of the installation.
+pub(super) const SERVER_ENTRIES: [Entry; 3] = [
+    Entry { name: "Overview", path: "./" },
+    Entry { name: "Admin keys", path: "keys" },
+    Entry { name: "Audit", path: "audit" },
+];
+
+/// The most applications in the switcher.
+const SWITCHER_APPS_MAX: u32 = 100;
+
+/// A file of the console. Its address has a version, so browsers may keep it forever.
+pub(super) struct Asset {
+    content_type: &'static str,
+    text: &'static str,
+    version: String,
+}
+
+impl Asset {
+    fn new(content_type: &'static str, text: &'static str) -> Self {
+        let version = hex(&sha256(text.as_bytes())[..6]);
+        Self { content_type, text, version }
+    }
+}
+
+pub(super) static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_str!("assets/console.css")));
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("text/javascript; charset=utf-8", include_str!("assets/console.js"))
+});
+pub(super) static ICONS: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("image/svg+xml", include_str!("assets/icons.svg")));
+
+/// An operator's request, with the operator's session.
+pub(super) struct Visit {
+    /// The request.
+    pub(super) ctx: RequestCtx,
+    /// The session.
+    pub(super) session: Arc<ConsoleSession>,
+}
+
+impl Visit {
+    /// A parameter of the query; empty if it is missing.
+    pub(super) fn query(&self, name: &str) -> Result<String, ApiError> {
+        let given = self.ctx.query()?.into_iter().find(|(given, _)| given == name);
+        Ok(given.map(|(_, value)| value).unwrap_or_default())
+    }
+
+    /// The layout of a page of the installation.
+    pub(super) async fn layout(
+        &self,
+        title: &str,
+        section: &'static str,
+    ) -> Result<Layout, ApiError> {
+        self.layout_of(title, section, None).await
+    }
+
+    /// The layout of a page of an application.
+    pub(super) async fn app_layout(
+        &self,
+        scope: &AppScope,
+        title: &str,
+        section: &'static str,
+    ) -> Result<Layout, ApiError> {
+        self.layout_of(title, section, Some(scope.app.clone())).await
+    }
+
+    async fn layout_of(
+        &self,
+        title: &str,
+        section: &'static str,
+        app: Option<App>,
+    ) -> Result<Layout, ApiError> {
+        let list = format!("/admin/v1/apps?limit={SWITCHER_APPS_MAX}");
+        let apps: AppList = self.admin(&list).await?;
+        Ok(Layout {
+            root: root_of(self.ctx.parts.uri.path()),
+            title: title.to_owned(),
+            section,
+            app,
+            apps: apps.apps,
+            operator: self.session.access.key.label.clone(),
+            token: self.session.form_token.clone(),
+            done: self.query("done")?,
+            style: &STYLE.version,
+            script: &SCRIPT.version,
+            icons: &ICONS.version,
+        })
+    }
+}
+
+/// What `base.html` shows around each page.
+pub(super) struct Layout {
+    /// The relative address of `/console/` from the page.
+    pub(super) root: String,
+    /// The title of the page.
+    pub(super) title: String,
+    /// The name of the current entry of the navigation.
+    pub(super) section: &'static str,
+    /// The application of the page.
+    pub(super) app: Option<App>,
+    /// The applications of the switcher.
+    pub(super) apps: Vec<App>,
+    /// The name of the admin key that signed in.
+    pub(super) operator: String,
+    /// The token of forms.
+    pub(super) token: String,
+    /// What the action that led to this page did.
+    pub(super) done: String,
+    /// The versions of the files.
+    pub(super) style: &'static str,
+    pub(super) script: &'static str,
+    pub(super) icons: &'static str,
+}
+
+impl Layout {
+    /// Whether the page belongs to this application.
+    pub(super) fn is_current(&self, app: &App) -> bool {
+        self.app.as_ref().is_some_and(|current| current.id == app.id)
+    }
+
+    /// What the last action did, as a sentence; empty if there was none.
+    pub(super) fn done_text(&self) -> &'static str {
+        match self.done.as_str() {
+            "created" => "Created.",
+            "saved" => "Saved.",
+            "deleted" => "Deleted.",
+            "revoked" => "Revoked. The server refuses the key from now on.",
+            "ended" => "The session has ended.",
+            "canceled" => "Canceled. Messages that were sent already stay sent.",
+            "sent" => "Accepted.",
+            _ => "",
+        }
+    }
+}
+
+/// The relative address of `/console/` from a page of the console.
+pub(super) fn root_of(path: &str) -> String {
+    let below = path.strip_prefix("/console/").unwrap_or_default();
+    match below.matches('/').count() {
+        0 => "./".to_owned(),
+        depth => "../".repeat(depth),
+    }
+}
+
+/// An address of the console that a form named, relative to `/console/`; the overview for anything else.
+pub(super) fn local_target(next: &str) -> &str {
+    let is_local = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && !next.starts_with('/')
+        && !next.split(['?', '#']).next().unwrap_or_default().contains([':', '%'])
+        && !next.contains("..")
+        && !next.contains("//");
+    if is_local && !next.is_empty() { next } else { "./" }
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn<'a> {
+    root: &'a str,
+    next: &'a str,
+    error: Option<&'a str>,
+    style: &'static str,
+    script: &'static str,
+}
+
+/// The sign-in page. `next` is the page to show after it; `error` is what is wrong with the key.
+pub(super) fn sign_in(next: &str, error: Option<&str>) -> Response {
+    let page = SignIn {
+        root: "./",
+        next: local_target(next),
+        error,
+        style: &STYLE.version,
+        script: &SCRIPT.version,
+    };
+    let status = if error.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
+    render(&page, status)
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    root: String,
+    heading: &'a str,
+    errors: Vec<String>,
+    advice: &'a str,
+    request_id: &'a str,
+    style: &'static str,
+}
+
+/// The page of an error at a path of the console.
+pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Response {
+    let status = error.status();
+    let (heading, advice) = match &error {
+        ApiError::WrongSignInKey { message, next } => return sign_in(next, Some(message)),
+        ApiError::SignedOut => {
+            let next = path.strip_prefix("/console/").unwrap_or_default();
+            let next = super::calls::encoded(next);
+            return redirect(&format!("{}sign-in?next={next}", root_of(path)));
+        }
+        ApiError::NotFound => {
+            ("Not found", "It may have been deleted, or it belongs to another application.")
+        }
+        ApiError::ForeignForm => ("Not accepted", "Open the page again and repeat the action."),
+        ApiError::RateLimited { .. } => ("Too many attempts", "Wait a minute, then try again."),
+        _ if status.is_client_error() => ("Not accepted", "Go back, correct it, and try again."),
+        _ => (
+            "The server could not do this now",
+            "It may have been stored or not. Send the same form again: it takes effect once.",
+        ),
+    };
+    let errors = if matches!(error, ApiError::NotFound) { Vec::new() } else { error.errors() };
+    let page = ErrorPage {
+        root: root_of(path),
+        heading,
+        errors,
+        advice,
+        request_id,
+        style: &STYLE.version,
+    };
+    render(&page, status)
+}
+
+/// A page that loads itself again, because the browser keeps the cookie back from a link of another site.
+pub(super) fn refresh() -> Response {
+    const PAGE: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+        <meta http-equiv=\"refresh\" content=\"0\"><title>Notify</title></head><body></body></html>";
+    html(PAGE.to_owned(), StatusCode::OK)
+}
+
+/// A page from its template.
+pub(super) fn render(template: &impl Template, status: StatusCode) -> Response {
+    match template.render() {
+        Ok(text) => html(text, status),
+        Err(error) => ApiError::Internal(Box::new(error)).into_response(),
+    }
+}
+
+/// A page with status 200.
+#[expect(clippy::unnecessary_wraps, reason = "the result of every screen")]
+pub(super) fn show(template: &impl Template) -> Result<Response, ApiError> {
+    Ok(render(template, StatusCode::OK))
+}
+
+fn html(text: String, status: StatusCode) -> Response {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    // The default, `no-store`, keeps pages out of caches.
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    for (name, value) in [
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A file.
+pub(super) fn asset(asset: &'static Asset) -> Response {
+    let mut response = Response::new(Bytes::from_static(asset.text.as_bytes()).into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=31536000, immutable"),
+    );
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// A redirect to a relative address, which the browser loads with `GET`.
+pub(super) fn redirect(target: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let location = HeaderValue::from_str(target).unwrap_or(HeaderValue::from_static("./"));
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_relative_to_the_page() {
+        for (path, root) in [
+            ("/console/", "./"),
+            ("/console/audit", "./"),
+            ("/console/apps/1", "../"),
+            ("/console/apps/1/send", "../../"),
+            ("/console/apps/1/notifications/2/deliveries", "../../../../"),
+        ] {
+            assert_eq!(root_of(path), root, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_console_are_targets_of_a_sign_in() {
+        for next in ["audit", "apps/1/notifications?status=sending", "apps/1"] {
+            assert_eq!(local_target(next), next);
+        }
+        for next in [
+            "",
+            "/etc",
+            "//evil.example",
+            "https://evil.example",
+            "javascript:alert(1)",
+            "apps/../../x",
+            "a\\b",
+            "a b",
+            "apps//x",
+            "%2F%2Fevil.example",
+            "\u{7}",
+        ] {
+            assert_eq!(local_target(next), "./", "{next}");
+        }
+    }
+}

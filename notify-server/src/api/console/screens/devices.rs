@@ -1,0 +1,187 @@
+//! Devices and tags.
+
+use askama::Template;
+use http::Method;
+use notify_core::{Device, DeviceList, Platform, Success, TagList, TagSummary};
+use serde_json::json;
+use warp::reply::Response;
+
+use super::notifications::base_of;
+use crate::api::console::calls::{AppScope, encoded};
+use crate::api::console::form::Form;
+use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::problems::Problems;
+use crate::api::console::{action, screen};
+use crate::api::error::ApiError;
+use crate::api::router::Endpoint;
+
+pub(super) fn routes() -> Vec<Endpoint> {
+    vec![
+        screen("/console/apps/{app}/devices", list),
+        screen("/console/apps/{app}/devices/{device}", device),
+        action("/console/apps/{app}/devices/{device}/tag", add_tag),
+        action("/console/apps/{app}/devices/{device}/untag", remove_tag),
+        action("/console/apps/{app}/devices/{device}/delete", delete),
+        screen("/console/apps/{app}/tags", tags),
+    ]
+}
+
+/// A device in a list.
+struct Row {
+    device: Device,
+    path_id: String,
+}
+
+impl Row {
+    fn of(device: Device) -> Self {
+        let path_id = encoded(device.device_id.as_str());
+        Self { device, path_id }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.device.disabled_reason {
+            None => "enabled",
+            Some(reason) => reason.as_str(),
+        }
+    }
+
+    fn tone(&self) -> &'static str {
+        if self.device.enabled { "good" } else { "bad" }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "devices.html")]
+struct List {
+    layout: Layout,
+    base: String,
+    platform: String,
+    platforms: &'static [&'static str],
+    tag: String,
+    is_filtered: bool,
+    devices: Vec<Row>,
+    next: Option<String>,
+}
+
+async fn list(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Devices", "Devices").await?;
+    let (platform, tag) = (visit.query("platform")?, visit.query("tag")?);
+    let path = format!(
+        "/v1/devices?cursor={}&platform={}&tag={}",
+        encoded(&visit.query("cursor")?),
+        encoded(&platform),
+        encoded(&tag)
+    );
+    let page: DeviceList = visit.get(&scope, &path).await?;
+    let page = List {
+        base: base_of(&layout, &scope),
+        is_filtered: !platform.is_empty() || !tag.is_empty(),
+        platforms: &Platform::NAMES,
+        devices: page.devices.into_iter().map(Row::of).collect(),
+        next: page.next_cursor,
+        layout,
+        platform,
+        tag,
+    };
+    show(&page)
+}
+
+#[derive(Template)]
+#[template(path = "device.html")]
+struct DevicePage {
+    layout: Layout,
+    base: String,
+    row: Row,
+    facts: Vec<Fact>,
+    problems: Problems,
+}
+
+/// A field of a device.
+struct Fact {
+    name: String,
+    value: String,
+}
+
+/// The fields of a registration that a device has. The address of the device is left out: it is a secret of
+/// the device.
+fn facts_of(device: &Device) -> Vec<Fact> {
+    let details = serde_json::to_value(&device.details).unwrap_or_default();
+    let fields = details.as_object().into_iter().flatten();
+    let mut facts: Vec<Fact> = fields
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| Fact {
+            name: name.clone(),
+            value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        })
+        .collect();
+    if let Some(environment) = device.ios_env {
+        facts.push(Fact { name: "ios_env".to_owned(), value: environment.as_str().to_owned() });
+    }
+    facts
+}
+
+async fn device(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    show(&device_page(&visit, scope, Problems::default()).await?)
+}
+
+async fn device_page(
+    visit: &Visit,
+    scope: AppScope,
+    problems: Problems,
+) -> Result<DevicePage, ApiError> {
+    let layout = visit.app_layout(&scope, "Device", "Devices").await?;
+    let path = format!("/v1/devices/{}", encoded(&visit.ctx.path_param("device")?));
+    let device: Device = visit.get(&scope, &path).await?;
+    let (base, facts) = (base_of(&layout, &scope), facts_of(&device));
+    Ok(DevicePage { layout, base, row: Row::of(device), facts, problems })
+}
+
+async fn add_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let device = encoded(&visit.ctx.path_param("device")?);
+    let body = json!({"tags": [{"name": form.text("name"), "type": "bool", "value": true}]});
+    let path = format!("/v1/devices/{device}/tags");
+    match visit.change(&scope, Method::POST, &path, &body, None).await {
+        Ok(Success { .. }) => Ok(redirect(&format!("../{device}?done=saved"))),
+        Err(error) => {
+            let problems = Problems::of(error)?;
+            show(&device_page(&visit, scope, problems).await?)
+        }
+    }
+}
+
+async fn remove_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let device = encoded(&visit.ctx.path_param("device")?);
+    let path = format!("/v1/devices/{device}/tags/{}", encoded(form.text("name")));
+    let Success { .. } = visit.change(&scope, Method::DELETE, &path, &(), None).await?;
+    Ok(redirect(&format!("../{device}?done=saved")))
+}
+
+async fn delete(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let device = encoded(&visit.ctx.path_param("device")?);
+    let path = format!("/v1/devices/{device}");
+    let Success { .. } = visit.change(&scope, Method::DELETE, &path, &(), None).await?;
+    Ok(redirect("../../devices?done=deleted"))
+}
+
+#[derive(Template)]
+#[template(path = "tags.html")]
+struct Tags {
+    layout: Layout,
+    base: String,
+    tags: Vec<TagSummary>,
+    next: Option<String>,
+}
+
+async fn tags(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Tags", "Tags").await?;
+    let path = format!("/v1/tags?cursor={}", encoded(&visit.query("cursor")?));
+    let page: TagList = visit.get(&scope, &path).await?;
+    let base = base_of(&layout, &scope);
+    show(&Tags { layout, base, tags: page.tags, next: page.next_cursor })
+}

@@ -1,0 +1,265 @@
+//! Notifications: the list, the outcome of one, its deliveries, and the explanation for a device.
+
+use askama::Template;
+use http::Method;
+use notify_core::{
+    Counts, Delivery, DeliveryList, DeliveryOutcome, Explanation, NotificationList,
+    NotificationRecord, NotificationStatus, Success, Timestamp,
+};
+use warp::reply::Response;
+
+use crate::api::console::calls::{AppScope, encoded};
+use crate::api::console::form::Form;
+use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::{action, format, screen};
+use crate::api::error::ApiError;
+use crate::api::router::Endpoint;
+
+/// The longest text of a notification in a list, in characters.
+const TEXT_CHARS_MAX: usize = 80;
+
+pub(super) fn routes() -> Vec<Endpoint> {
+    vec![
+        screen("/console/apps/{app}/notifications", list),
+        screen("/console/apps/{app}/notifications/{id}", notification),
+        action("/console/apps/{app}/notifications/{id}/cancel", cancel),
+        screen("/console/apps/{app}/notifications/{id}/deliveries", deliveries),
+        screen("/console/apps/{app}/notifications/{id}/explain", explain),
+    ]
+}
+
+/// A notification in a list.
+pub(super) struct Row {
+    pub(super) path_id: String,
+    pub(super) text: String,
+    pub(super) status: &'static str,
+    pub(super) tone: &'static str,
+    pub(super) created_at: Timestamp,
+    pub(super) sent: String,
+    pub(super) failed: String,
+}
+
+impl Row {
+    pub(super) fn of(record: &NotificationRecord) -> Self {
+        let counts = &record.counts;
+        Self {
+            path_id: encoded(record.id.as_str()),
+            text: text_of(record),
+            status: record.status.as_str(),
+            tone: tone_of(record.status),
+            created_at: record.created_at,
+            sent: format::number(&counts.sent),
+            failed: format::number(&(counts.failed + counts.unregistered + counts.expired)),
+        }
+    }
+}
+
+/// The text of a notification, or its id if it has no text.
+fn text_of(record: &NotificationRecord) -> String {
+    let request: serde_json::Value =
+        serde_json::from_str(record.request.as_str()).unwrap_or_default();
+    let text = request["text"].as_str().unwrap_or_default();
+    let text = if text.trim().is_empty() { record.id.as_str() } else { text };
+    let mut shown: String = text.chars().take(TEXT_CHARS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn tone_of(status: NotificationStatus) -> &'static str {
+    match status {
+        NotificationStatus::Completed => "good",
+        NotificationStatus::Sending | NotificationStatus::Queued => "busy",
+        NotificationStatus::Canceled => "bad",
+        NotificationStatus::Scheduled | NotificationStatus::Reported => "",
+    }
+}
+
+#[derive(Template)]
+#[template(path = "notifications.html")]
+struct List {
+    layout: Layout,
+    scope: AppScope,
+    notifications: Vec<Row>,
+    next: Option<String>,
+}
+
+async fn list(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Notifications", "Notifications").await?;
+    let path = format!("/v1/notifications?cursor={}", encoded(&visit.query("cursor")?));
+    let page: NotificationList = visit.get(&scope, &path).await?;
+    let notifications = page.notifications.iter().map(Row::of).collect();
+    show(&List { layout, scope, notifications, next: page.next_cursor })
+}
+
+#[derive(Template)]
+#[template(path = "notification.html")]
+struct Notification {
+    layout: Layout,
+    base: String,
+    path_id: String,
+    text: String,
+    tone: &'static str,
+    is_open: bool,
+    can_cancel: bool,
+    counts: Vec<Count>,
+    request: String,
+    record: NotificationRecord,
+}
+
+/// One of the counts of a notification.
+struct Count {
+    name: &'static str,
+    value: u64,
+}
+
+impl Count {
+    /// Whether deliveries can be listed by this name.
+    fn is_outcome(&self) -> bool {
+        self.name.parse::<DeliveryOutcome>().is_ok()
+    }
+}
+
+fn counts_of(counts: &Counts) -> Vec<Count> {
+    [
+        ("targeted", counts.targeted),
+        ("sent", counts.sent),
+        ("failed", counts.failed),
+        ("unregistered", counts.unregistered),
+        ("expired", counts.expired),
+        ("canceled", counts.canceled),
+        ("pending", counts.pending),
+        ("unknown", counts.unknown),
+        ("excluded", counts.excluded),
+    ]
+    .map(|(name, value)| Count { name, value })
+    .into_iter()
+    .collect()
+}
+
+/// The address of an application's pages, relative to a page.
+pub(super) fn base_of(layout: &Layout, scope: &AppScope) -> String {
+    format!("{}apps/{}", layout.root, scope.app.id)
+}
+
+async fn notification(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Notification", "Notifications").await?;
+    let path_id = encoded(&visit.ctx.path_param("id")?);
+    let record: NotificationRecord =
+        visit.get(&scope, &format!("/v1/notifications/{path_id}")).await?;
+    let can_cancel = matches!(
+        record.status,
+        NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
+    );
+    let pretty: serde_json::Value =
+        serde_json::from_str(record.request.as_str()).unwrap_or_default();
+    let page = Notification {
+        base: base_of(&layout, &scope),
+        text: text_of(&record),
+        tone: tone_of(record.status),
+        is_open: can_cancel,
+        can_cancel,
+        counts: counts_of(&record.counts),
+        request: serde_json::to_string_pretty(&pretty).unwrap_or_default(),
+        layout,
+        path_id,
+        record,
+    };
+    show(&page)
+}
+
+async fn cancel(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let path_id = encoded(&visit.ctx.path_param("id")?);
+    let path = format!("/v1/notifications/{path_id}");
+    let Success { .. } = visit.change(&scope, Method::DELETE, &path, &(), None).await?;
+    Ok(redirect(&format!("../{path_id}?done=canceled")))
+}
+
+#[derive(Template)]
+#[template(path = "deliveries.html")]
+struct Deliveries {
+    layout: Layout,
+    base: String,
+    path_id: String,
+    id: String,
+    outcome: String,
+    outcomes: &'static [&'static str],
+    deliveries: Vec<DeliveryRow>,
+    next: Option<String>,
+}
+
+struct DeliveryRow {
+    delivery: Delivery,
+    device_path: String,
+}
+
+impl DeliveryRow {
+    fn of(delivery: Delivery) -> Self {
+        let device = delivery.device_id.as_ref();
+        let device_path = device.map(|id| encoded(id.as_str())).unwrap_or_default();
+        Self { delivery, device_path }
+    }
+
+    fn tone(&self) -> &'static str {
+        match self.delivery.outcome {
+            DeliveryOutcome::Sent => "good",
+            DeliveryOutcome::Pending => "busy",
+            DeliveryOutcome::Failed
+            | DeliveryOutcome::Unregistered
+            | DeliveryOutcome::Expired
+            | DeliveryOutcome::Canceled => "bad",
+        }
+    }
+}
+
+async fn deliveries(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Deliveries", "Notifications").await?;
+    let id = visit.ctx.path_param("id")?.into_owned();
+    let path_id = encoded(&id);
+    let (outcome, cursor) = (visit.query("outcome")?, visit.query("cursor")?);
+    let path = format!(
+        "/v1/notifications/{path_id}/deliveries?cursor={}&outcome={}",
+        encoded(&cursor),
+        encoded(&outcome)
+    );
+    let page: DeliveryList = visit.get(&scope, &path).await?;
+    let page = Deliveries {
+        base: base_of(&layout, &scope),
+        layout,
+        path_id,
+        id,
+        outcome,
+        outcomes: &DeliveryOutcome::NAMES,
+        deliveries: page.deliveries.into_iter().map(DeliveryRow::of).collect(),
+        next: page.next_cursor,
+    };
+    show(&page)
+}
+
+#[derive(Template)]
+#[template(path = "explain.html")]
+struct Explained {
+    layout: Layout,
+    base: String,
+    path_id: String,
+    id: String,
+    device_path: String,
+    explanation: Explanation,
+}
+
+async fn explain(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
+    let id = visit.ctx.path_param("id")?.into_owned();
+    let path_id = encoded(&id);
+    let device_path = encoded(visit.query("device")?.trim());
+    let path = format!("/v1/notifications/{path_id}/explain/{device_path}");
+    let explanation: Explanation = visit.get(&scope, &path).await?;
+    let base = base_of(&layout, &scope);
+    show(&Explained { layout, base, path_id, id, device_path, explanation })
+}

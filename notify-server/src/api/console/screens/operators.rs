@@ -1,0 +1,156 @@
+//! Admin keys, sessions, and the audit trail.
+
+use askama::Template;
+use http::Method;
+use notify_core::{
+    AdminKeyCreated, AppId, AuditEntry, AuditList, CreateAdminKey, Key, KeyId, KeyList, RenameKey,
+    Session, SessionId, SessionList, Success,
+};
+use warp::reply::Response;
+
+use crate::api::console::calls::encoded;
+use crate::api::console::form::Form;
+use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::problems::Problems;
+use crate::api::console::{action, screen};
+use crate::api::error::ApiError;
+use crate::api::router::Endpoint;
+
+pub(super) fn routes() -> Vec<Endpoint> {
+    vec![
+        screen("/console/keys", show_keys),
+        action("/console/keys", create),
+        action("/console/keys/{key_id}/rename", rename),
+        action("/console/keys/{key_id}/revoke", revoke),
+        action("/console/sessions/{session_id}/end", end_session),
+        screen("/console/audit", audit),
+    ]
+}
+
+#[derive(Template)]
+#[template(path = "admin_keys.html")]
+struct AdminKeys {
+    layout: Layout,
+    problems: Problems,
+    /// An admin key that was just created, which only this response shows.
+    created: Option<String>,
+    keys: Vec<Key>,
+    /// The key of this session.
+    current: KeyId,
+    sessions: Vec<SessionRow>,
+    /// This session.
+    session: SessionId,
+    next: Option<String>,
+}
+
+struct SessionRow {
+    session: Session,
+    key: String,
+}
+
+async fn show_keys(visit: Visit) -> Result<Response, ApiError> {
+    keys(visit, None, Problems::default()).await
+}
+
+async fn keys(
+    visit: Visit,
+    created: Option<String>,
+    problems: Problems,
+) -> Result<Response, ApiError> {
+    let layout = visit.layout("Admin keys", "Admin keys").await?;
+    let KeyList { keys } = visit.admin("/admin/v1/keys").await?;
+    let path = format!("/admin/v1/sessions?cursor={}", encoded(&visit.query("cursor")?));
+    let list: SessionList = visit.admin(&path).await?;
+    let label = |id: KeyId| {
+        let key = keys.iter().find(|key| key.id == id);
+        key.map(|key| key.name.clone().unwrap_or_else(|| key.hint.clone())).unwrap_or_default()
+    };
+    let sessions = list.sessions.into_iter();
+    let page = AdminKeys {
+        layout,
+        problems,
+        created,
+        current: visit.session.access.key.id,
+        session: visit.session.access.id,
+        sessions: sessions
+            .map(|session| SessionRow { key: label(session.key_id), session })
+            .collect(),
+        next: list.next_cursor,
+        keys,
+    };
+    show(&page)
+}
+
+async fn create(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let request = CreateAdminKey { name: form.optional("name") };
+    let created = visit.change_admin(Method::POST, "/admin/v1/keys", &request).await;
+    match created {
+        Ok(AdminKeyCreated { admin_key, .. }) => {
+            keys(visit, Some(admin_key), Problems::default()).await
+        }
+        Err(error) => keys(visit, None, Problems::of(error)?).await,
+    }
+}
+
+async fn rename(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let path = format!("/admin/v1/keys/{}", visit.ctx.id::<KeyId>("key_id")?);
+    let request = RenameKey { name: form.text("name").to_owned() };
+    match visit.change_admin(Method::PATCH, &path, &request).await {
+        Ok(Success { .. }) => Ok(redirect("../../keys?done=saved")),
+        Err(error) => keys(visit, None, Problems::of(error)?).await,
+    }
+}
+
+async fn revoke(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let path = format!("/admin/v1/keys/{}", visit.ctx.id::<KeyId>("key_id")?);
+    match visit.change_admin(Method::DELETE, &path, &()).await {
+        Ok(Success { .. }) => Ok(redirect("../../keys?done=revoked")),
+        Err(error) => keys(visit, None, Problems::of(error)?).await,
+    }
+}
+
+async fn end_session(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let path = format!("/admin/v1/sessions/{}", visit.ctx.id::<SessionId>("session_id")?);
+    let Success { .. } = visit.change_admin(Method::DELETE, &path, &()).await?;
+    Ok(redirect("../../keys?done=ended"))
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct Audit {
+    layout: Layout,
+    entries: Vec<AuditRow>,
+    is_filtered: bool,
+    /// The filter, to append to a query.
+    filter: String,
+    next: Option<String>,
+}
+
+struct AuditRow {
+    entry: AuditEntry,
+    app_name: String,
+}
+
+async fn audit(visit: Visit) -> Result<Response, ApiError> {
+    let layout = visit.layout("Audit", "Audit").await?;
+    let app = visit.query("app")?;
+    let cursor = visit.query("cursor")?;
+    let mut path = format!("/admin/v1/audit?cursor={}", encoded(&cursor));
+    let mut filter = String::new();
+    if !app.is_empty() {
+        path.push_str(&format!("&app_id={}", encoded(&app)));
+        filter = format!("&app={}", encoded(&app));
+    }
+    let list: AuditList = visit.admin(&path).await?;
+    let name_of = |id: AppId| {
+        let app = layout.apps.iter().find(|app| app.id == id);
+        app.map_or_else(|| id.to_string(), |app| app.name.clone())
+    };
+    let entries = list.entries.into_iter();
+    let entries = entries
+        .map(|entry| AuditRow { app_name: entry.app_id.map(name_of).unwrap_or_default(), entry })
+        .collect();
+    let page =
+        Audit { entries, is_filtered: !filter.is_empty(), filter, next: list.next_cursor, layout };
+    show(&page)
+}
