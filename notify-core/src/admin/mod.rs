@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 mod diagnostics;
+mod playground;
 
 pub use diagnostics::*;
+pub use playground::*;
 
 use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};

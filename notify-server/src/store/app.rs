@@ -161,6 +161,24 @@ impl Store {
         .await
     }
 
+    /// Lists the applications whose ids are in a range, both ends included. The order is that of the
+    /// ids.
+    pub async fn apps_between(&self, first: AppId, last: AppId) -> Result<Vec<AppId>, StoreError> {
+        self.read(move |connection| {
+            let ids = connection
+                .prepare_cached(
+                    "select id from apps where id between ?1 and ?2 and status <> 'erasing'
+                     order by id",
+                )?
+                .query_map(params![first.0.as_bytes(), last.0.as_bytes()], |row| {
+                    uuid_at(row, 0).map(AppId)
+                })?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(ids)
+        })
+        .await
+    }
+
     /// Changes an application.
     pub async fn change_app(&self, id: AppId, change: AppChange) -> Result<(), StoreError> {
         self.write(Operation::ChangeApp, move |tx| {

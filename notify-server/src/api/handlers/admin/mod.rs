@@ -3,4 +3,6 @@
 
 pub(crate) mod apps;
 pub(crate) mod diagnostics;
+#[cfg(feature = "sandbox")]
+pub(crate) mod playground;
 pub(crate) mod providers;
