@@ -12,6 +12,7 @@ pub(crate) mod feeds;
 pub(crate) mod keys;
 pub(crate) mod notifications;
 mod paging;
+pub(crate) mod playground;
 pub(crate) mod polls;
 pub(crate) mod profile;
 pub(crate) mod providers;
@@ -58,6 +59,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Apps(command) => apps::run(command, session).await,
         Command::Keys(command) => keys::run(command, session).await,
         Command::Providers(command) => providers::run(command, session).await,
+        Command::Playground(command) => playground::run(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),
         Command::Completions { shell } => print_completions(shell, session),

@@ -33,7 +33,7 @@ enum Measured {
 }
 
 /// All routes that read. A route that is not listed fails the test.
-const ROUTES: [(&str, Measured); 40] = [
+const ROUTES: [(&str, Measured); 42] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
@@ -43,6 +43,8 @@ const ROUTES: [(&str, Measured); 40] = [
     ("/admin/v1/apps/{id}/providers/{provider}", Measured::Whole),
     ("/admin/v1/apps/{id}/web", Measured::Whole),
     ("/admin/v1/diagnostics", Measured::Whole),
+    ("/admin/v1/playground", Measured::Whole),
+    ("/admin/v1/playground/messages", Measured::Whole),
     ("/docs", Measured::Whole),
     ("/docs/", Measured::Whole),
     ("/docs/{file}", Measured::Whole),
