@@ -125,8 +125,8 @@ async fn a_notification_reaches_devices_that_behave_differently() -> Result<()> 
     assert_eq!(arrived.payload["aps"]["alert"]["body"], "Hello from the playground");
     assert_eq!(arrived.payload["aps"], preview["payload"]["aps"]);
     let fields: Vec<&String> = arrived.payload.as_object().context("an object")?.keys().collect();
-    let expected = preview["payload"].as_object().context("an object")?.keys();
-    assert_eq!(fields, expected.collect::<Vec<_>>());
+    let previewed = preview["payload"].as_object().context("an object")?.keys();
+    assert_eq!(fields, previewed.collect::<Vec<_>>());
 
     // The unregistered phone is left out, and the failing one fails twice again.
     let second = send(&client, "Again").await?;
