@@ -105,6 +105,9 @@ pub(crate) enum Command {
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]
     Providers(commands::providers::Providers),
+    /// Try notifications out with fake providers and devices inside the server (needs the admin key).
+    #[command(subcommand)]
+    Playground(commands::playground::Playground),
     /// Find problems that prevent delivery, and show how to fix them (needs the admin key).
     Doctor(commands::doctor::Doctor),
     /// Manage profiles: addresses and keys of servers, stored in the user's config folder.

@@ -427,6 +427,36 @@ async fn admin_commands_make_the_requests() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn playground_commands_make_the_requests() {
+    let path = "/admin/v1/playground";
+    let device = json!({ "device_id": "phone", "platform": "android", "description": "works" });
+    let running = json!({ "app_id": ID, "started_at": 1, "devices": [device] });
+    let mut started = running.clone();
+    started["api_key"] = "nk_new".into();
+    let message = json!({ "at": 1, "platform": "android", "device_id": "phone",
+        "is_credential_check": false, "headers": {}, "payload": {},
+        "answer": { "status": 200, "reason": null } });
+    check(vec![
+        ("playground start", started, format!("POST {path}"), None),
+        ("playground show", running, format!("GET {path}"), None),
+        (
+            "playground messages",
+            json!({ "messages": [message] }),
+            format!("GET {path}/messages"),
+            None,
+        ),
+        (
+            "playground answer phone unavailable",
+            done(),
+            format!("PUT {path}/devices/phone/answer"),
+            Some(json!({ "answer": "unavailable" })),
+        ),
+        ("playground stop", done(), format!("DELETE {path}"), None),
+    ])
+    .await;
+}
+
 /// If no deliveries are held, resuming changes nothing. The note explains why.
 #[tokio::test(flavor = "multi_thread")]
 async fn resuming_open_deliveries_prints_a_note() {
@@ -796,6 +826,7 @@ async fn every_command_prints_the_unknown_id() {
     const FCM: &str = "fcm is not configured in an application with the id `ID`";
     const WEBHOOK: &str = "no webhook has the id `ID`";
     const CAMPAIGN: &str = "no campaign has the id `ID`";
+    const PLAYGROUND: &str = "the playground does not run: `notify playground start` starts it";
     for (line, text) in [
         ("apps get ID", APP),
         ("apps update ID --status active", APP),
@@ -809,6 +840,13 @@ async fn every_command_prints_the_unknown_id() {
         ("providers test fcm --app ID", FCM),
         ("providers resume fcm --app ID", FCM),
         ("providers delete fcm --app ID", FCM),
+        ("playground show", PLAYGROUND),
+        ("playground messages", PLAYGROUND),
+        ("playground stop", PLAYGROUND),
+        (
+            "playground answer ID ok",
+            "the playground does not run, or has no device with the id `ID`",
+        ),
         ("polls get p", "no poll has the id `p`"),
         ("polls answer p ID", "no poll `p` has an answer with the id `ID`"),
         ("notifications deliveries n --all", "no notification has the id `n`"),

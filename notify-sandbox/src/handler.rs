@@ -226,8 +226,10 @@ pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
         telegram::handle(ctx, rest)
     } else if path == "/token" {
         oauth::handle(ctx.state, ctx.request)
-    } else {
+    } else if ctx.state.serves_control {
         Reaction::respond(control::handle(ctx.state, ctx.request))
+    } else {
+        Reaction::respond(empty(404))
     };
     let is_processed = matches!(
         reaction.action,

@@ -210,6 +210,15 @@ impl Sandbox {
         self.state.rules.add(rule)
     }
 
+    /// Adds a rule before the existing ones, for the next `times` requests to its token. Replaces the
+    /// earlier rules for this token that have a `times`.
+    ///
+    /// # Errors
+    /// When the provider cannot respond with the rule's status or reason.
+    pub fn set_next(&self, rule: Rule) -> Result<(), RuleError> {
+        self.state.rules.set_next(rule)
+    }
+
     /// Replaces the settings, which also apply to open connections.
     pub fn set(&self, settings: Settings) {
         self.state.settings.send_replace(settings);

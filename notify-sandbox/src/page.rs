@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, header};
 
 use crate::handler::respond;
 use crate::request_log::ReceivedRequest;
-use crate::script::{Environment, Provider};
+use crate::script::Environment;
 use crate::state::SandboxState;
 
 /// The number of messages on the page, newest first. `page.js` has the same limit.
@@ -67,26 +67,13 @@ pub(crate) fn script() -> Response<Bytes> {
     respond(200, "text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// Whether the message only checks a server's credentials, as `notify providers test` and
-/// `notify doctor` do. The token of such a message belongs to no device, or the message is a dry run.
-fn is_check(entry: &ReceivedRequest) -> bool {
-    match entry.provider {
-        Provider::Apns => {
-            let token = entry.token.as_deref().unwrap_or_default();
-            !token.is_empty() && token.bytes().all(|digit| digit == b'0')
-        }
-        Provider::Fcm => entry.payload["validate_only"] == true,
-        Provider::WebPush | Provider::Messenger | Provider::Telegram | Provider::Oauth => false,
-    }
-}
-
 fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
     let at = jiff::Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
     let environment = match entry.environment {
         Some(Environment::Sandbox) => " (development)",
         Some(Environment::Production) | None => "",
     };
-    let is_check = is_check(entry);
+    let is_check = entry.is_credential_check();
     let class = match entry.status {
         _ if is_check => "check",
         200..300 => "accepted",

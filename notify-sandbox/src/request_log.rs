@@ -41,6 +41,23 @@ pub struct ReceivedRequest {
     pub stream: u32,
 }
 
+impl ReceivedRequest {
+    /// Whether the message only checks a server's credentials, as `notify providers test` and
+    /// `notify doctor` do. The token of such a message belongs to no device, or the message is a dry
+    /// run.
+    #[must_use]
+    pub fn is_credential_check(&self) -> bool {
+        match self.provider {
+            Provider::Apns => {
+                let token = self.token.as_deref().unwrap_or_default();
+                !token.is_empty() && token.bytes().all(|digit| digit == b'0')
+            }
+            Provider::Fcm => self.payload["validate_only"] == true,
+            Provider::WebPush | Provider::Messenger | Provider::Telegram | Provider::Oauth => false,
+        }
+    }
+}
+
 /// How often a provider gave one response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Count {

@@ -309,6 +309,22 @@ impl Rules {
         Ok(())
     }
 
+    /// Adds a rule before the existing ones. It replaces the rules for the same token whose number of
+    /// requests is limited.
+    pub(crate) fn set_next(&self, rule: Rule) -> Result<(), RuleError> {
+        rule.check()?;
+        let mut list = lock(&self.list);
+        list.retain(|other| {
+            other.times.is_none() || other.provider != rule.provider || other.token != rule.token
+        });
+        if list.len() >= RULES_MAX {
+            return Err(RuleError::Full);
+        }
+        list.insert(0, rule);
+        self.length.store(list.len(), Ordering::Release);
+        Ok(())
+    }
+
     pub(crate) fn all(&self) -> Vec<Rule> {
         lock(&self.list).clone()
     }

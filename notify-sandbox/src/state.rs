@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use notify_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::apns::{self, VerifiedTokens};
@@ -32,6 +32,10 @@ const TOKEN_INFOS_MAX: usize = 1_000_000;
 pub struct SandboxConfig {
     /// The number of messages that the log keeps in full. With 0 the log only counts, for benchmarks.
     pub log_entries_max: usize,
+    /// Whether the page and the control API are served. They require no key.
+    pub serves_control: bool,
+    /// The most connections that are open at a time. More connections wait to be accepted.
+    pub connections_max: usize,
     /// The clock of the sandbox.
     pub clock: Clock,
     /// The initial settings.
@@ -42,6 +46,8 @@ impl Default for SandboxConfig {
     fn default() -> Self {
         Self {
             log_entries_max: LOG_ENTRIES_MAX,
+            serves_control: true,
+            connections_max: Semaphore::MAX_PERMITS,
             clock: Clock::default(),
             settings: Settings::default(),
         }
@@ -100,25 +106,50 @@ impl Default for Settings {
     }
 }
 
-/// The clock of a sandbox: the system's clock, or a clock that a test sets.
-#[derive(Debug, Clone, Default)]
-pub struct Clock(Option<watch::Receiver<i64>>);
+/// The clock of a sandbox: the system's clock, the clock of the caller, or a clock that a test sets.
+#[derive(Clone, Default)]
+pub struct Clock(Source);
+
+#[derive(Clone, Default)]
+enum Source {
+    #[default]
+    System,
+    /// Returns the unix milliseconds. Sleeps take real time.
+    Function(Arc<dyn Fn() -> i64 + Send + Sync>),
+    /// The unix milliseconds, also for sleeps.
+    Manual(watch::Receiver<i64>),
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}
 
 impl Clock {
     /// A clock that shows the unix milliseconds in `now_ms`.
     #[must_use]
     pub fn manual(now_ms: watch::Receiver<i64>) -> Self {
-        Self(Some(now_ms))
+        Self(Source::Manual(now_ms))
+    }
+
+    /// A clock that shows the unix milliseconds that `now_ms` returns. Delays take real time.
+    #[must_use]
+    pub fn from_fn(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Source::Function(Arc::new(now_ms)))
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        let system_ms = || jiff::Timestamp::now().as_millisecond();
-        Timestamp(self.0.as_ref().map_or_else(system_ms, |now_ms| *now_ms.borrow()))
+        Timestamp(match &self.0 {
+            Source::System => jiff::Timestamp::now().as_millisecond(),
+            Source::Function(now_ms) => now_ms(),
+            Source::Manual(now_ms) => *now_ms.borrow(),
+        })
     }
 
     /// Sleeps for `ms` milliseconds of this clock.
     pub(crate) async fn sleep_ms(&self, ms: u64) {
-        let Some(mut now_ms) = self.0.clone() else {
+        let Source::Manual(mut now_ms) = self.0.clone() else {
             return tokio::time::sleep(Duration::from_millis(ms)).await;
         };
         let until_ms = self.now().plus_ms(i64::try_from(ms).unwrap_or(i64::MAX)).as_ms();
@@ -142,6 +173,9 @@ pub(crate) struct TokenInfo {
 /// The shared state of a sandbox.
 pub(crate) struct SandboxState {
     pub(crate) origin: String,
+    pub(crate) serves_control: bool,
+    /// A permit for each connection that may be opened.
+    pub(crate) connection_permits: Arc<Semaphore>,
     pub(crate) credentials: Credentials,
     pub(crate) clock: Clock,
     pub(crate) log: RequestLog,
@@ -162,6 +196,8 @@ impl SandboxState {
     pub(crate) fn new(address: SocketAddr, config: SandboxConfig) -> Result<Self, SandboxError> {
         Ok(Self {
             origin: format!("https://{}", connectable_address(address)),
+            serves_control: config.serves_control,
+            connection_permits: Arc::new(Semaphore::new(config.connections_max)),
             credentials: Credentials::generate(address.ip())?,
             clock: config.clock,
             log: RequestLog::new(config.log_entries_max),

@@ -42,9 +42,13 @@ pub(crate) async fn accept(
     tasks: TaskTracker,
 ) {
     loop {
-        let accepted = tokio::select! {
+        let next = async {
+            let permit = Arc::clone(&state.connection_permits).acquire_owned().await;
+            (permit.expect("the semaphore is never closed"), listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
             () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
+            next = next => next,
         };
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(ACCEPT_RETRY).await;
@@ -56,6 +60,7 @@ pub(crate) async fn accept(
             // Boxed, since the state of a TLS connection is large.
             let connection = Box::pin(dropped.run_until_cancelled_owned(connection));
             shutdown.run_until_cancelled(connection).await;
+            drop(permit);
         });
     }
 }

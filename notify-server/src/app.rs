@@ -28,6 +28,7 @@ use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::operations::{Operations, Readiness};
 use crate::outbound::Outbound;
+use crate::playground;
 use crate::provider_source::DatabaseTokenStore;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
@@ -160,7 +161,7 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             trusted_clock: trusted_clock.clone(),
-            master_key,
+            master_key: master_key.clone(),
             outbound,
             provider_changes: tokio::sync::Mutex::default(),
             metrics,
@@ -171,8 +172,11 @@ impl App {
             feed_reader: feeds.reader.clone(),
             webhooks: webhooks_handle,
             streams: api::Streams::new(stopping.clone()),
+            #[cfg(feature = "sandbox")]
+            playground: playground(&store, &clock, master_key, &engine),
         });
         let first_keys = storage::bootstrap(&store, &clock).await?;
+        playground::erase(&store).await?;
         storage::write_marker(&config)?;
         let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api, key_cache.clone(), stopping.clone()));
@@ -278,6 +282,21 @@ fn stored_providers(
     let providers =
         Providers::new(clock.clone(), outbound.clone()).with_token_store(Arc::new(tokens));
     Arc::new(StoredProviders { store, master_key, providers })
+}
+
+#[cfg(feature = "sandbox")]
+fn playground(
+    store: &SharedStore,
+    clock: &SharedClock,
+    master_key: Arc<MasterKey>,
+    engine: &Engine,
+) -> Arc<playground::Playground> {
+    playground::Playground::new(playground::Deps {
+        store: store.clone(),
+        clock: clock.clone(),
+        master_key,
+        instance: engine.handle().instance(),
+    })
 }
 
 fn engine_config(config: &Config) -> EngineConfig {

@@ -19,6 +19,7 @@ mod keys;
 mod operations;
 mod outbound;
 pub mod payload;
+mod playground;
 mod provider_config;
 mod provider_source;
 mod providers;

@@ -152,7 +152,7 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The body.
     pub text: String,
-    /// Whether it is an HTML page, as polls have.
+    /// Whether it is an HTML page, as polls and the console have.
     is_page: bool,
 }
 
@@ -171,7 +171,8 @@ impl Response {
         let mut response = request.send().await?;
         let headers = std::mem::take(response.headers_mut());
         let status = response.status().as_u16();
-        let is_page = response.url().path().starts_with("/polls");
+        let path = response.url().path();
+        let is_page = path.starts_with("/polls") || path.starts_with("/console");
         let text = String::from_utf8_lossy(&response.bytes().await?).into_owned();
         Ok(Self { status, headers, text, is_page })
     }

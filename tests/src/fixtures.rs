@@ -205,7 +205,9 @@ pub fn body(route: &Route) -> Option<Value> {
             json!({"service_account": {"type": "service_account"}})
         }
         ("POST", "/admin/v1/apps/{id}/providers/{provider}/test")
-        | ("POST", "/admin/v1/apps/{id}/providers/{provider}/resume") => json!({}),
+        | ("POST", "/admin/v1/apps/{id}/providers/{provider}/resume")
+        | ("POST", "/admin/v1/playground") => json!({}),
+        ("PUT", "/admin/v1/playground/devices/{device_id}/answer") => json!({"answer": "slow"}),
         (method, template) => panic!("{method} {template}: a route without a body here"),
     })
 }

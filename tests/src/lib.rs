@@ -7,6 +7,7 @@
 //! | a process and its files | [`Launch`] and [`ServerProcess`] |
 //! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
 //! | the command `notify` | [`Notify`] |
+//! | pages of the console without a browser | [`Operator`] |
 //! | pages in a browser | [`Chromium`] |
 //!
 //! [`Caller`] sends requests that the SDK cannot make, and checks every response. A function panics when a
@@ -26,6 +27,7 @@ mod disk_fault;
 mod fault_proxy;
 mod fixtures;
 mod log;
+mod operator;
 mod process;
 mod received;
 mod request_log;
@@ -48,6 +50,7 @@ pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
 pub use fixtures::{Resources, Route, body, routes, template};
 pub use log::{capture_log, logged};
+pub use operator::Operator;
 pub use process::{Launch, ServerProcess, back_up};
 pub use received::{Arrival, ReceivedByToken};
 pub use request_log::{LogEntry, LoggedRequest, LoggedResponse, RequestLog};

@@ -13,6 +13,7 @@ pub(crate) mod keys;
 pub(crate) mod notifications;
 pub(crate) mod operators;
 mod paging;
+pub(crate) mod playground;
 pub(crate) mod polls;
 pub(crate) mod profile;
 pub(crate) mod providers;
@@ -62,6 +63,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Sessions(command) => operators::run_sessions(command, session).await,
         Command::Audit(args) => operators::run_audit(args, session).await,
         Command::Providers(command) => providers::run(command, session).await,
+        Command::Playground(command) => playground::run(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),
         Command::Completions { shell } => print_completions(shell, session),

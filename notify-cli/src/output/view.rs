@@ -252,6 +252,26 @@ pub(crate) const PROVIDER: View = record_with_export(
 pub(crate) const PROVIDER_CHECKED: View =
     one_record(columns! { ok, detail: Text, deliveries: Channel = "/channel" });
 
+/// In a table, [`PLAYGROUND_DEVICES`] follows.
+pub(crate) const PLAYGROUND: View = record_with_export(
+    columns! { app_id, api_key, started_at: Time },
+    columns! { app_id, api_key, started_at, devices },
+);
+pub(crate) const PLAYGROUND_DEVICES: View =
+    listing("devices", columns! { device_id, platform, description: Whole });
+pub(crate) const PLAYGROUND_MESSAGES: View = listing_with_export(
+    "messages",
+    columns! {
+        at: Time, device_id: Text, platform, status = "/answer/status",
+        reason: Text = "/answer/reason", payload: Payload,
+    },
+    columns! {
+        at, device_id, platform, is_credential_check, status = "/answer/status",
+        reason = "/answer/reason", headers, payload,
+    },
+)
+.with_heading_columns(5);
+
 pub(crate) const DOCTOR: View =
     listing("checks", columns! { check, about: Text, ok, detail: Whole, hint: Whole, status });
 

@@ -2,9 +2,10 @@
 
 use notify_core::{
     AdminKeyCreated, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList, CreateAdminKey,
-    CreateApp, CreateKey, Diagnostics, KeyCreated, KeyId, KeyList, ListAudit, PageQuery,
-    ProviderKind, ProviderList, ProviderTestResult, ProviderView, RenameKey, SessionId,
-    SessionList, SetWebAccess, UpdateApp, WebAccess,
+    CreateApp, CreateKey, DeviceId, Diagnostics, KeyCreated, KeyId, KeyList, ListAudit, PageQuery,
+    Playground, PlaygroundAnswer, PlaygroundMessageList, ProviderKind, ProviderList,
+    ProviderTestResult, ProviderView, RenameKey, SessionId, SessionList, SetPlaygroundAnswer,
+    SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -409,6 +410,91 @@ handle! {
     /// ```
     fn end_session(session: SessionId) -> () =
         Ok(Call::admin(Method::DELETE, &["sessions", &session.to_string()]).discard_response());
+    /// Starts the playground, or returns the running one: `POST /admin/v1/playground`. Only this response
+    /// contains the API key of its application.
+    ///
+    /// # Errors
+    /// [`crate::Error::Rejected`] if another server uses the database; [`crate::Error::NotFound`] if the
+    /// server was built without the sandbox.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{CreateNotification, Platform};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let playground = notify.admin().start_playground().await?;
+    /// let key = playground.api_key.unwrap_or_default();
+    /// let sender = notify_client::Client::builder("http://127.0.0.1:8080").api_key(key).build()?;
+    /// let hello = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "Hello");
+    /// sender.notifications().create(&hello).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn start_playground() -> Playground = Ok(Call::admin(Method::POST, &["playground"]));
+
+    /// Reads the running playground, without its API key: `GET /admin/v1/playground`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if it does not run.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// for device in notify.admin().get_playground().await?.devices {
+    ///     println!("{}: {}", device.device_id, device.description);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_playground() -> Playground = Ok(Call::admin(Method::GET, &["playground"]));
+
+    /// Stops the playground and deletes its application: `DELETE /admin/v1/playground`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if it does not run.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// notify.admin().stop_playground().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn stop_playground() -> () =
+        Ok(Call::admin(Method::DELETE, &["playground"]).discard_response());
+
+    /// Lists the last messages that the fake providers of the playground received, newest first:
+    /// `GET /admin/v1/playground/messages`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if it does not run.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// for message in notify.admin().list_playground_messages().await?.messages {
+    ///     println!("{} {}", message.answer.status, message.payload);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_playground_messages() -> PlaygroundMessageList =
+        Ok(Call::admin(Method::GET, &["playground", "messages"]));
+
+    /// Sets the answer of the fake provider to the next message to a device of the playground:
+    /// `PUT /admin/v1/playground/devices/:device_id/answer`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the playground does not run or does not have the device;
+    /// [`crate::Error::Rejected`] if no message can reach the device.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{DeviceId, PlaygroundAnswer};
+    /// # async fn example(notify: notify_client::Client, device: DeviceId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().set_playground_answer(&device, PlaygroundAnswer::Unavailable).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn set_playground_answer(device: &DeviceId, answer: PlaygroundAnswer) -> () =
+        Call::admin(Method::PUT, &["playground", "devices", device.as_str(), "answer"])
+            .discard_response()
+            .body(&SetPlaygroundAnswer { answer: answer.to_string() });
 
     paged {
         /// One page of the applications, oldest first: `GET /admin/v1/apps`.

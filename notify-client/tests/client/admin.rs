@@ -142,6 +142,44 @@ async fn providers_are_put_read_and_deleted() {
 }
 
 #[tokio::test]
+async fn the_playground_is_started_read_and_stopped() {
+    let path = "/admin/v1/playground";
+    let running = json!({ "app_id": ID, "started_at": 1, "devices": [
+        {"device_id": "phone", "platform": "android", "description": "works"}] });
+    let mut started = running.clone();
+    started["api_key"] = "nk_new".into();
+    let server = Server::with_body(started.clone()).await;
+    let read = server.client().admin().start_playground().await.unwrap();
+    server.assert_received(&format!("POST {path}"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), started);
+    assert!(!format!("{read:?}").contains("nk_new"));
+
+    let server = Server::with_body(running.clone()).await;
+    let read = server.client().admin().get_playground().await.unwrap();
+    server.assert_received(&format!("GET {path}"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), running);
+
+    let messages = json!({ "messages": [{ "at": 1, "platform": "ios", "device_id": null,
+        "is_credential_check": true, "headers": {"apns-topic": "t"}, "payload": {"aps": {}},
+        "answer": {"status": 400, "reason": "BadDeviceToken"} }] });
+    let server = Server::with_body(messages.clone()).await;
+    let read = server.client().admin().list_playground_messages().await.unwrap();
+    server.assert_received(&format!("GET {path}/messages"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), messages);
+
+    let server = Server::with_body(json!({ "success": true })).await;
+    let phone = DeviceId::new("a phone").unwrap();
+    let answer = PlaygroundAnswer::Unregistered;
+    server.client().admin().set_playground_answer(&phone, answer).await.unwrap();
+    let body = json!({ "answer": "unregistered" });
+    server.assert_received(&format!("PUT {path}/devices/a%20phone/answer"), Some(body)).await;
+
+    let server = Server::with_body(json!({ "success": true })).await;
+    server.client().admin().stop_playground().await.unwrap();
+    server.assert_received(&format!("DELETE {path}"), None).await;
+}
+
+#[tokio::test]
 async fn diagnostics_are_read() {
     let diagnostics = json!({
         "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],

@@ -4,9 +4,11 @@ use serde::{Deserialize, Serialize};
 
 mod diagnostics;
 mod operator;
+mod playground;
 
 pub use diagnostics::*;
 pub use operator::*;
+pub use playground::*;
 
 use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};

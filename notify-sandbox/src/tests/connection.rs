@@ -368,3 +368,17 @@ async fn all_connections_can_be_cut_at_once() {
     let mut third = Client::connect(&sandbox).await;
     assert_eq!(third.send(push(&sandbox)).await.unwrap().status, 200);
 }
+
+#[tokio::test]
+async fn connections_above_the_limit_wait() {
+    let sandbox =
+        start_with(SandboxConfig { connections_max: 1, ..SandboxConfig::default() }).await;
+    let first = Client::connect(&sandbox).await;
+    // The kernel completes the connection, but the sandbox does not accept it.
+    let mut second = Box::pin(Client::connect(&sandbox));
+    assert!((&mut second).now_or_never().is_none());
+    let waits = tokio::time::timeout(Duration::from_millis(100), &mut second).await;
+    assert!(waits.is_err(), "it was accepted");
+    drop(first);
+    tokio::time::timeout(WITHIN, second).await.unwrap();
+}

@@ -230,6 +230,19 @@ async fn the_page_marks_checks_of_credentials() {
 }
 
 #[tokio::test]
+async fn a_sandbox_without_the_control_api_serves_only_providers() {
+    let clock = TestClock::start().clock();
+    let config = SandboxConfig { serves_control: false, clock, ..SandboxConfig::default() };
+    let sandbox = start_with(config).await;
+    for path in ["/", "/sandbox/config", "/sandbox/received", "/sandbox/rules"] {
+        let (status, body) = plain(&sandbox, "GET", path, "").await;
+        assert_eq!((status, &*body), (404, ""), "{path}");
+    }
+    let mut client = Client::connect(&sandbox).await;
+    assert!(!access_token(&sandbox, &mut client).await.is_empty());
+}
+
+#[tokio::test]
 async fn the_log_is_bounded_and_the_counts_are_not() {
     for (entries_max, kept, dropped) in [(2, vec!["2", "3"], 2), (0, vec![], 4)] {
         let clock = TestClock::start().clock();

@@ -179,3 +179,34 @@ async fn impossible_rules_are_refused() {
         }
     }
 }
+
+/// Two rules with `every` make a cycle: each request that the first rule answers does not reach the
+/// second.
+#[tokio::test]
+async fn the_next_answer_precedes_the_lasting_rules() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let access = access_token(&sandbox, &mut client).await;
+    let failing = || Rule::on(Provider::Fcm, ScriptedResponse::status(503)).token("phone");
+    sandbox.add_rule(failing().every(3)).unwrap();
+    sandbox.add_rule(failing().every(2)).unwrap();
+    let next = |response: ScriptedResponse| {
+        sandbox.set_next(Rule::on(Provider::Fcm, response.first(1)).token("phone")).unwrap();
+    };
+    let mut send = async || {
+        let message = json!({ "token": "phone" });
+        client.send(fcm_send(&access, &message)).await.unwrap().status
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..7 {
+        statuses.push(send().await);
+    }
+    assert_eq!(statuses, [503, 503, 200, 503, 503, 200, 503]);
+    next(ScriptedResponse::reason("UNREGISTERED"));
+    // The later answer replaces the one before it, but no lasting rule.
+    next(ScriptedResponse::ok());
+    let statuses = [send().await, send().await, send().await];
+    assert_eq!(statuses, [200, 503, 200]);
+    let unknown = Rule::on(Provider::Fcm, ScriptedResponse::reason("NO_SUCH_REASON"));
+    assert_eq!(sandbox.set_next(unknown), Err(RuleError::UnknownReason));
+}

@@ -32,6 +32,8 @@ use crate::enrichment::EnrichmentCache;
 use crate::enrichment::feeds::FeedReader;
 use crate::operations::Operations;
 use crate::outbound::Outbound;
+#[cfg(feature = "sandbox")]
+use crate::playground::Playground;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -68,6 +70,9 @@ pub(crate) struct Api {
     pub(crate) enrichments: EnrichmentCache,
     /// Fetches feeds that callers want to check.
     pub(crate) feed_reader: Arc<FeedReader>,
+    /// The playground.
+    #[cfg(feature = "sandbox")]
+    pub(crate) playground: Arc<Playground>,
 }
 
 impl Api {

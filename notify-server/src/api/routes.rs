@@ -15,8 +15,12 @@ use notify_core::{
     UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
     Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
+#[cfg(feature = "sandbox")]
+use notify_core::{Playground, PlaygroundMessageList, SetPlaygroundAnswer};
 
 use super::console;
+#[cfg(feature = "sandbox")]
+use super::handlers::admin::playground;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
     campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
@@ -69,6 +73,8 @@ pub(crate) fn routes() -> Vec<Endpoint> {
     routes.extend(webhook_routes());
     routes.extend(admin_routes());
     routes.extend(operator_routes());
+    #[cfg(feature = "sandbox")]
+    routes.extend(playground_routes());
     routes.extend(browser_routes());
     routes.extend(operation_routes());
     routes.extend(inbound_routes());
@@ -296,6 +302,33 @@ fn operator_routes() -> Vec<Endpoint> {
         get::<ListAudit, AuditList>("/admin/v1/audit", operators::audit)
             .id("list_audit")
             .summary("List the changes that operators made, newest first"),
+    ]
+}
+
+#[cfg(feature = "sandbox")]
+fn playground_routes() -> Vec<Endpoint> {
+    vec![
+        post::<NoBody, Playground>("/admin/v1/playground", playground::start)
+            .id("start_playground")
+            .summary("Start the playground, or get the running one with its API key"),
+        get::<NoQuery, Playground>("/admin/v1/playground", playground::get)
+            .id("get_playground")
+            .summary("Get the running playground"),
+        delete::<NoQuery, Success>("/admin/v1/playground", playground::stop)
+            .id("stop_playground")
+            .summary("Stop the playground and delete its application"),
+        get::<NoQuery, PlaygroundMessageList>(
+            "/admin/v1/playground/messages",
+            playground::messages,
+        )
+        .id("list_playground_messages")
+        .summary("List the last messages that the playground's providers received, newest first"),
+        put::<SetPlaygroundAnswer, Success>(
+            "/admin/v1/playground/devices/{device_id}/answer",
+            playground::set_answer,
+        )
+        .id("set_playground_answer")
+        .summary("Set the provider's answer to the next message to a device of the playground"),
     ]
 }
 

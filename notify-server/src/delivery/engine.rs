@@ -552,6 +552,12 @@ impl EngineHandle {
         self.context.ended.cancelled().await;
     }
 
+    /// The id of this run of the server.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn instance(&self) -> crate::store::InstanceId {
+        self.context.instance
+    }
+
     /// Number of servers alive on the same database, this one included, as of the last heartbeat.
     pub(crate) fn servers(&self) -> u32 {
         self.context.membership.servers()

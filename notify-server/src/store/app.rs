@@ -1,6 +1,8 @@
 //! Applications and their keys, and erasing an application.
 
-use notify_core::{API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, Timestamp};
+use notify_core::{
+    API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, SessionId, Timestamp,
+};
 
 use crate::failpoint::{self, Stage};
 use crate::store::operator::insert_admin_key;
@@ -162,6 +164,24 @@ impl Store {
         .await
     }
 
+    /// Lists the applications whose ids are in a range, both ends included. The order is that of the
+    /// ids.
+    pub async fn apps_between(&self, first: AppId, last: AppId) -> Result<Vec<AppId>, StoreError> {
+        self.read(move |connection| {
+            let ids = connection
+                .prepare_cached(
+                    "select id from apps where id between ?1 and ?2 and status <> 'erasing'
+                     order by id",
+                )?
+                .query_map(params![first.0.as_bytes(), last.0.as_bytes()], |row| {
+                    uuid_at(row, 0).map(AppId)
+                })?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(ids)
+        })
+        .await
+    }
+
     /// Changes an application.
     pub async fn change_app(&self, id: AppId, change: AppChange) -> Result<(), StoreError> {
         self.write(Operation::ChangeApp, move |tx| {
@@ -270,8 +290,13 @@ impl Store {
         .await
     }
 
-    /// Records when keys were last used. The caller buffers these times, so a crash may lose some.
-    pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {
+    /// Records when keys and sessions were last used. The caller buffers these times, so a crash may lose
+    /// some. A time never decreases.
+    pub async fn touch_keys(
+        &self,
+        keys: Vec<(KeyId, Timestamp)>,
+        sessions: Vec<(SessionId, Timestamp)>,
+    ) -> Result<(), StoreError> {
         self.write(Operation::TouchKeys, move |tx| {
             // A key is in one of the two tables.
             for table in ["api_keys", "admin_keys"] {
@@ -279,9 +304,15 @@ impl Store {
                     "update {table} set last_used_at = max(coalesce(last_used_at, 0), ?2)
                      where id = ?1"
                 ))?;
-                for (key, at) in &used {
+                for (key, at) in &keys {
                     touch.execute(params![key.0.as_bytes(), at.as_ms()])?;
                 }
+            }
+            let mut touch = tx.prepare_cached(
+                "update sessions set last_used_at = max(last_used_at, ?2) where id = ?1",
+            )?;
+            for (session, at) in &sessions {
+                touch.execute(params![session.0.as_bytes(), at.as_ms()])?;
             }
             Ok(())
         })

@@ -37,6 +37,7 @@ pub(super) use self::settle::{
 };
 #[cfg(test)]
 use crate::store::sql;
+use crate::store::sql::row::count_at;
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, Store, StoreError};
 
@@ -178,6 +179,23 @@ impl Store {
     /// day are deleted.
     pub async fn heartbeat(&self, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
         self.write(Operation::Heartbeat, move |tx| heartbeat(tx, beat)).await
+    }
+
+    /// Counts the live servers other than `instance`.
+    pub async fn other_servers(
+        &self,
+        instance: InstanceId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.read(move |connection| {
+            let count = connection
+                .prepare_cached(
+                    "select count(*) from servers where alive_until > ?1 and epoch <> ?2",
+                )?
+                .query_row([now.as_ms(), instance.0], |row| count_at(row, 0))?;
+            Ok(count)
+        })
+        .await
     }
 
     /// Records that a server has stopped, so that others can reclaim its work at once.

@@ -97,7 +97,6 @@ operations! {
     TakeInbound = "take_inbound",
     TestWebhook = "test_webhook",
     TouchKeys = "touch_keys",
-    TouchSession = "touch_session",
     TrimEvents = "trim_events",
     WriteLastSeen = "write_last_seen",
 }

@@ -248,18 +248,6 @@ impl Store {
         .await
     }
 
-    /// Records that a session was used. The time never decreases.
-    pub async fn touch_session(&self, id: SessionId, at: Timestamp) -> Result<(), StoreError> {
-        self.write(Operation::TouchSession, move |tx| {
-            tx.prepare_cached(
-                "update sessions set last_used_at = max(last_used_at, ?2) where id = ?1",
-            )?
-            .execute(params![id.0.as_bytes(), at.as_ms()])?;
-            Ok(())
-        })
-        .await
-    }
-
     /// Ends a session.
     pub async fn end_session(&self, id: SessionId) -> Result<(), StoreError> {
         self.write(Operation::EndSession, move |tx| {

@@ -187,6 +187,15 @@ impl<'s> Owner<'s> {
                     admin.put(&format!("{path}/{kind}"), &config).await.ok();
                 }
             }
+            "/admin/v1/playground/messages" => {
+                let app = admin.post_bytes("/admin/v1/playground", "").await.ok()["app_id"].clone();
+                let app = app.as_str().unwrap();
+                // Each check of the credentials is a message.
+                for _ in there..rows {
+                    let path = format!("/admin/v1/apps/{app}/providers/fcm/test");
+                    assert_eq!(admin.post_bytes(&path, "").await.ok()["ok"], true);
+                }
+            }
             other => panic!("{other}: a listing that this test knows no rows of"),
         }
         (admin, path)

@@ -33,7 +33,7 @@ enum Measured {
 }
 
 /// All routes that read. A route that is not listed fails the test.
-const ROUTES: [(&str, Measured); 43] = [
+const ROUTES: [(&str, Measured); 45] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
@@ -46,6 +46,8 @@ const ROUTES: [(&str, Measured); 43] = [
     ("/admin/v1/diagnostics", Measured::Whole),
     ("/admin/v1/keys", Measured::Rows("keys")),
     ("/admin/v1/sessions", Measured::Pages("sessions")),
+    ("/admin/v1/playground", Measured::Whole),
+    ("/admin/v1/playground/messages", Measured::Whole),
     ("/docs", Measured::Whole),
     ("/docs/", Measured::Whole),
     ("/docs/{file}", Measured::Whole),

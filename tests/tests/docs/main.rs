@@ -124,6 +124,10 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
         "PUT /admin/v1/apps/{id}/web" => request::<SetWebAccess>,
+        "POST /admin/v1/playground" => request::<NoBody>,
+        "PUT /admin/v1/playground/devices/{device_id}/answer" => {
+            request::<notify_core::SetPlaygroundAnswer>
+        }
         "POST /web/v1/{app_id}/devices" => request::<WebSubscribe>,
         "POST /web/v1/{app_id}/devices/{device_id}/events" => request::<WebReport>,
         "PUT /admin/v1/apps/{id}/providers/{provider}" => answer::<Value>,
@@ -188,6 +192,10 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderTestResult>,
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
         "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
+        "POST /admin/v1/playground" | "GET /admin/v1/playground" => {
+            answer::<notify_core::Playground>
+        }
+        "GET /admin/v1/playground/messages" => answer::<notify_core::PlaygroundMessageList>,
         "Answers and errors" => answer::<notify_core::ErrorBody>,
         _ => return None,
     })
@@ -337,6 +345,10 @@ async fn calls_in_the_sandbox_document_are_accepted() -> Result<()> {
     let document = read("docs/sandbox.md");
     let mut calls = 0;
     for block in blocks(&document).iter().filter(|block| block.language == "sh") {
+        // The playground is part of a server.
+        if block.heading == "Playground" {
+            continue;
+        }
         for line in commands(block) {
             let line = line.replace("127.0.0.1:8081", &sandbox.addr().to_string());
             // -f: a refusal is a failure.

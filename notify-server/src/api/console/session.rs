@@ -16,9 +16,9 @@ use warp::reply::Response;
 
 use super::form::Form;
 use super::page::{self, Visit, redirect};
-use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::{Api, KeyCache};
 use crate::keys::{KeyKind, key_hash, sha256};
 use crate::store::{NewSession, SessionAccess};
 
@@ -30,8 +30,6 @@ const SECRET_BYTES: usize = 32;
 const SECURE_COOKIE: &str = "__Secure-notify";
 /// The cookie without TLS.
 const PLAIN_COOKIE: &str = "notify";
-/// The time of the last use is written at most once in this time, in milliseconds.
-const TOUCH_INTERVAL_MS: i64 = 60_000;
 /// What the token of a form authenticates.
 const FORM_PURPOSE: &[u8] = b"form";
 /// How the site that caused a browser's request is related to this server (Fetch Metadata, section 2.4).
@@ -68,7 +66,8 @@ impl ConsoleSession {
 /// # Errors
 /// 503 when storage is not available.
 pub(crate) async fn session_of(
-    api: &Arc<Api>,
+    api: &Api,
+    keys: &KeyCache,
     headers: &HeaderMap,
 ) -> Result<Option<ConsoleSession>, ApiError> {
     let Some(secret) = secret_of(headers, cookie_name(api)) else { return Ok(None) };
@@ -77,13 +76,14 @@ pub(crate) async fn session_of(
     };
     let now = api.clock.now();
     let cutoffs = api.config.session_timeouts().cutoffs(now);
-    if access.created_at < cutoffs.created_before || access.last_used_at < cutoffs.used_before {
+    let last_used_at = keys.last_session_use(access.id).unwrap_or(access.last_used_at);
+    if access.created_at < cutoffs.created_before || last_used_at < cutoffs.used_before {
         return Ok(None);
     }
     // A page that refreshes itself is not a use: a forgotten tab must not keep the session alive.
     let is_refresh = headers.get(FETCH_DEST).is_some_and(|dest| dest == "empty");
-    if !is_refresh && now.ms_since(access.last_used_at) >= TOUCH_INTERVAL_MS {
-        api.store.touch_session(access.id, now).await?;
+    if !is_refresh {
+        keys.record_session_use(access.id, now);
     }
     let form_token = form_token(secret);
     Ok(Some(ConsoleSession { access, form_token }))

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, header};
-use notify_core::{AppId, AppStatus, KeyId, Timestamp};
+use notify_core::{AppId, AppStatus, KeyId, SessionId, Timestamp};
 
 use crate::api::console;
 use crate::api::error::ApiError;
@@ -40,7 +40,7 @@ impl Pipeline {
         } else if is_below(path, web_origin::AREA) {
             self.authorize_origin(headers, path).await
         } else if is_below(path, console::AREA) {
-            let session = console::session_of(&self.api, headers).await?;
+            let session = console::session_of(&self.api, &self.key_cache, headers).await?;
             Ok(Caller::Console(session.map(Arc::new)))
         } else {
             Ok(Caller::Anonymous)
@@ -103,6 +103,13 @@ const CACHE_ENTRIES_MAX: usize = 100_000;
 /// Values, each with the time when it was read.
 type Cache<K, V> = BoundedCache<K, (V, Instant)>;
 
+/// The times of last uses that are not written yet.
+#[derive(Default)]
+struct LastUsed {
+    keys: HashMap<KeyId, Timestamp>,
+    sessions: HashMap<SessionId, Timestamp>,
+}
+
 /// A cache of the API keys, admin keys and browser access that are in use; keys are found by their
 /// hash. A revoked key stops working at once: the store notifies the cache before it acknowledges
 /// the revocation.
@@ -114,8 +121,8 @@ pub(crate) struct KeyCache {
     /// The number of revocations so far. A value that was read before a revocation must not be
     /// cached after it.
     revocations: AtomicU64,
-    /// When keys were last used. [`Self::write_last_used`] moves these times to the store.
-    last_used: Mutex<HashMap<KeyId, Timestamp>>,
+    /// When keys and sessions were last used. [`Self::write_last_used`] moves these times to the store.
+    last_used: Mutex<LastUsed>,
 }
 
 impl KeyCache {
@@ -168,7 +175,21 @@ impl KeyCache {
 
     /// Records that a key is used; [`Self::write_last_used`] writes it to the store.
     fn record_use(&self, key: KeyId, now: Timestamp) {
-        self.last_used.lock().unwrap_or_else(PoisonError::into_inner).insert(key, now);
+        self.last_used().keys.insert(key, now);
+    }
+
+    /// Records that a session of the console is used; [`Self::write_last_used`] writes it to the store.
+    pub(in crate::api) fn record_session_use(&self, session: SessionId, now: Timestamp) {
+        self.last_used().sessions.insert(session, now);
+    }
+
+    /// When a session was last used, if that is not written to the store yet.
+    pub(in crate::api) fn last_session_use(&self, session: SessionId) -> Option<Timestamp> {
+        self.last_used().sessions.get(&session).copied()
+    }
+
+    fn last_used(&self) -> MutexGuard<'_, LastUsed> {
+        self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What an active application allows browsers to do, if it allows anything.
@@ -215,12 +236,12 @@ impl KeyCache {
 
     /// Writes the times at which keys were last used to the store. A periodic task calls this.
     pub(crate) async fn write_last_used(&self) {
-        let last_used =
-            std::mem::take(&mut *self.last_used.lock().unwrap_or_else(PoisonError::into_inner));
-        if last_used.is_empty() {
+        let LastUsed { keys, sessions } = std::mem::take(&mut *self.last_used());
+        if keys.is_empty() && sessions.is_empty() {
             return;
         }
-        if let Err(error) = self.store.touch_keys(last_used.into_iter().collect()).await {
+        let (keys, sessions) = (keys.into_iter().collect(), sessions.into_iter().collect());
+        if let Err(error) = self.store.touch_keys(keys, sessions).await {
             let cause = error_chain(&error);
             tracing::warn!(cause, "writing the last use of keys failed");
         }

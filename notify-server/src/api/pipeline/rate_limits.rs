@@ -251,6 +251,7 @@ mod tests {
         RateLimits {
             requests_by_key: Limiter::per_second(per_minute),
             auth_failures: Limiter::per_minute(per_minute),
+            sign_in_failures: Limiter::per_minute(per_minute),
             votes: Limiter::per_minute(per_minute),
             browser_requests: Limiter::per_minute(per_minute),
             subscriptions: Limiter::per_minute(subscriptions_per_minute),

@@ -51,6 +51,19 @@ async fn unshown_keys_get_additional_keys(store: &Store) {
 }
 
 #[apply(contract)]
+async fn applications_are_listed_by_a_range_of_ids(store: &Store) {
+    let id = |number: u128| AppId(Uuid::from_u128((0x7 << 124) | number));
+    for number in [1, 2, 3, 4] {
+        let app = fixtures::new_app("app");
+        store.create_app(id(number), app, None, NOW).await.unwrap();
+    }
+    fixtures::named_app(store, "with a random id").await;
+    store.delete_app(id(3)).await.unwrap();
+    assert_eq!(store.apps_between(id(2), id(4)).await.unwrap(), [id(2), id(4)]);
+    assert_eq!(store.apps_between(id(5), id(9)).await.unwrap(), []);
+}
+
+#[apply(contract)]
 async fn created_application_reads_back(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Laden").await;
     let (read_no, app) = store.app(id).await.unwrap();
@@ -132,8 +145,8 @@ async fn last_use_of_a_key_never_decreases(store: &Store) {
     store.add_key(id, key.clone()).await.unwrap();
     let later = NOW.plus_ms(60_000);
     let unknown = (KeyId(Uuid::now_v7()), NOW);
-    store.touch_keys(vec![(key.id, later), unknown]).await.unwrap();
-    store.touch_keys(vec![(key.id, NOW)]).await.unwrap();
+    store.touch_keys(vec![(key.id, later), unknown], vec![]).await.unwrap();
+    store.touch_keys(vec![(key.id, NOW)], vec![]).await.unwrap();
     assert_eq!(store.list_keys(id).await.unwrap()[0].last_used_at, Some(later));
 }
 

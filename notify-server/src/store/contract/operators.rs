@@ -48,7 +48,7 @@ async fn an_admin_key_is_listed_renamed_and_revoked(store: &Store) {
     store.add_admin_key(first.clone()).await.unwrap();
     store.add_admin_key(second.clone()).await.unwrap();
     store.rename_admin_key(second.id, "Grace".to_owned()).await.unwrap();
-    store.touch_keys(vec![(second.id, NOW.plus_ms(5))]).await.unwrap();
+    store.touch_keys(vec![(second.id, NOW.plus_ms(5))], vec![]).await.unwrap();
     let keys = store.list_admin_keys().await.unwrap();
     let shown: Vec<_> = keys.iter().map(|key| (key.id, key.name.as_deref())).collect();
     assert_eq!(shown, [(first.id, Some("backend")), (second.id, Some("Grace"))]);
@@ -87,8 +87,8 @@ async fn a_session_is_found_by_its_secret_until_it_ends(store: &Store) {
     let found = store.session(new.hash).await.unwrap().unwrap();
     assert_eq!((found.id, found.key.id, found.key.label.as_str()), (new.id, key.id, "backend"));
     assert_eq!((found.created_at, found.last_used_at), (NOW, NOW));
-    store.touch_session(new.id, NOW.plus_ms(60_000)).await.unwrap();
-    store.touch_session(new.id, NOW).await.unwrap();
+    store.touch_keys(vec![], vec![(new.id, NOW.plus_ms(60_000))]).await.unwrap();
+    store.touch_keys(vec![], vec![(new.id, NOW)]).await.unwrap();
     let found = store.session(new.hash).await.unwrap().unwrap();
     assert_eq!(found.last_used_at, NOW.plus_ms(60_000), "the time never decreases");
     assert_eq!(store.session([8; 32]).await.unwrap(), None);
@@ -123,7 +123,7 @@ async fn sessions_that_have_not_expired_are_listed_newest_first(store: &Store) {
         store.create_session(new).await.unwrap();
     }
     // The oldest session is still in use, the second has been idle for three hours.
-    store.touch_session(ids[0], NOW).await.unwrap();
+    store.touch_keys(vec![], vec![(ids[0], NOW)]).await.unwrap();
     let cutoffs = TIMEOUTS.cutoffs(NOW);
     let first = store.list_sessions(cutoffs, fixtures::page(2)).await.unwrap();
     let second = fixtures::next_page(2, first.next.clone());

@@ -49,6 +49,19 @@ async fn live_servers_are_counted(store: &Store) {
 }
 
 #[apply(contract)]
+async fn other_live_servers_are_counted_without_a_heartbeat(store: &Store) {
+    assert_eq!(store.other_servers(INSTANCE, NOW).await.unwrap(), 0);
+    store.heartbeat(beat(INSTANCE, NOW)).await.unwrap();
+    assert_eq!(store.other_servers(INSTANCE, NOW).await.unwrap(), 0, "it does not count itself");
+    assert_eq!(store.other_servers(OTHER, NOW).await.unwrap(), 1, "not yet a server itself");
+    store.heartbeat(beat(OTHER, NOW)).await.unwrap();
+    assert_eq!(store.other_servers(INSTANCE, NOW.plus_ms(14_999)).await.unwrap(), 1);
+    assert_eq!(store.other_servers(INSTANCE, NOW.plus_ms(15_000)).await.unwrap(), 0, "expired");
+    store.leave(OTHER).await.unwrap();
+    assert_eq!(store.other_servers(INSTANCE, NOW).await.unwrap(), 0, "it left");
+}
+
+#[apply(contract)]
 async fn page_belongs_to_its_server_while_it_is_alive(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;

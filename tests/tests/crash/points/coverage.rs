@@ -2,7 +2,7 @@
 
 use notify_server::store::Operation;
 
-use super::{api_calls, sending, servers, single_sends, starts, webhooks};
+use super::{api_calls, sending, servers, sessions, single_sends, starts, webhooks};
 
 #[test]
 fn every_write_has_a_crash_test() {
@@ -12,6 +12,7 @@ fn every_write_has_a_crash_test() {
         starts::operations(),
         webhooks::operations(),
         servers::operations(),
+        sessions::operations(),
         single_sends::operations(),
     ]
     .concat();

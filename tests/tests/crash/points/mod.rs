@@ -9,6 +9,7 @@ mod api_calls;
 mod coverage;
 mod sending;
 mod servers;
+mod sessions;
 mod single_sends;
 mod starts;
 mod table;

@@ -4,4 +4,6 @@
 pub(crate) mod apps;
 pub(crate) mod diagnostics;
 pub(crate) mod operators;
+#[cfg(feature = "sandbox")]
+pub(crate) mod playground;
 pub(crate) mod providers;

@@ -1,0 +1,36 @@
+//! The playground: an application whose providers are fakes on the loopback interface, in this
+//! process. With it, a first notification needs no account of any provider.
+//!
+//! Nothing of the playground outlives the server. The ids of its applications begin with a fixed
+//! prefix ([`ID_FIRST`]), and each start erases the applications with this prefix.
+
+#[cfg(feature = "sandbox")]
+mod devices;
+#[cfg(feature = "sandbox")]
+mod service;
+
+use notify_core::AppId;
+use uuid::Uuid;
+
+#[cfg(feature = "sandbox")]
+pub(crate) use self::service::{Deps, Playground};
+use crate::store::{Store, StoreError};
+
+/// The first id of an application of the playground. Its first eight bytes are those of all of them:
+/// `playgr` in ASCII, and the version 8 (RFC 9562, section 5.8). Other applications have version 7, so
+/// that they never get such an id.
+const ID_FIRST: Uuid = Uuid::from_u128(0x706c_6179_6772_8000_8000_0000_0000_0000);
+/// The last id of an application of the playground.
+const ID_LAST: Uuid = Uuid::from_u128(0x706c_6179_6772_8000_bfff_ffff_ffff_ffff);
+
+/// Erases the applications of the playground that an earlier run left, or that another server of the
+/// same database runs. That server then stops its fakes.
+pub(crate) async fn erase(store: &Store) -> Result<(), StoreError> {
+    for app in store.apps_between(AppId(ID_FIRST), AppId(ID_LAST)).await? {
+        match store.delete_app(app).await {
+            Ok(()) | Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
