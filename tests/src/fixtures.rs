@@ -134,6 +134,7 @@ impl Resources {
             .replace("{campaign_id}", &self.campaign)
             .replace("{key_id}", &self.key)
             .replace("{attempt_id}", UNKNOWN_ID)
+            .replace("{session_id}", UNKNOWN_ID)
             .replace("{provider}", "fcm");
         assert!(!path.contains('{'), "{template}: a placeholder without a value");
         path
@@ -200,7 +201,8 @@ pub fn body(route: &Route) -> Option<Value> {
         ("PUT", "/admin/v1/apps/{id}/web") => {
             json!({"allowed_origins": ["https://shop.example"], "allowed_tags": ["t"]})
         }
-        ("POST", "/admin/v1/apps/{id}/keys") => json!({"name": "made"}),
+        ("POST", "/admin/v1/apps/{id}/keys" | "/admin/v1/keys")
+        | ("PATCH", "/admin/v1/keys/{key_id}") => json!({"name": "made"}),
         ("PUT", "/admin/v1/apps/{id}/providers/{provider}") => {
             json!({"service_account": {"type": "service_account"}})
         }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Config, Switch};
 use crate::descriptors;
 use crate::error_chain::error_chain;
 use crate::keys::reveal;
@@ -19,6 +19,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let folder_path = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database_path().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
+    let has_console = config.console == Switch::On;
     let app = App::start(config).await?;
     let folder = folder_path.display();
     // The log names the data folder: an operator who started the server in another folder by
@@ -45,15 +46,20 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     if app.first_keys.is_some() && std::io::stderr().is_terminal() {
         // Only for a person at a terminal, not for the log of a service. A closed output is not an
         // error.
-        let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin));
+        let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin, has_console));
     }
     serve_until_stopped(app, stop, hangups).await
 }
 
 /// Hints for the first start of a server.
-fn next_steps(origin: &str) -> String {
+fn next_steps(origin: &str, has_console: bool) -> String {
+    let console = if has_console {
+        format!("console: {origin}/console/ (sign in with the admin key)\n\n")
+    } else {
+        String::new()
+    };
     format!(
-        "next steps, in another terminal:\n  \
+        "{console}next steps, in another terminal:\n  \
          export NOTIFY_URL={origin}\n  \
          export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…  # the keys above\n  \
          notify apps update default --name 'My App'        # the title of notifications\n  \

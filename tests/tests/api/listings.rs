@@ -5,7 +5,7 @@ use notify_core::ProviderKind;
 use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_server::store::WEBHOOKS_MAX;
 use notify_server::store::postgres::testing::TestCluster;
-use notify_tests::{Caller, TestServer};
+use notify_tests::{Caller, Operator, TestServer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -185,6 +185,23 @@ impl<'s> Owner<'s> {
                 for kind in &ProviderKind::ALL[there..rows] {
                     let config = config_of(*kind).await;
                     admin.put(&format!("{path}/{kind}"), &config).await.ok();
+                }
+            }
+            "/admin/v1/audit" => {
+                for number in there..rows {
+                    let name = json!({"name": format!("app {number}")});
+                    admin.patch(&format!("/admin/v1/apps/{}", self.app), &name).await.ok();
+                }
+            }
+            "/admin/v1/keys" => {
+                for _ in there.max(1)..rows {
+                    admin.post(&path, &json!({})).await.ok();
+                }
+            }
+            "/admin/v1/sessions" => {
+                let (origin, key) = (self.server.origin(), self.server.admin_key());
+                for _ in there..rows {
+                    Operator::sign_in(origin, key).await.unwrap();
                 }
             }
             "/admin/v1/playground/messages" => {

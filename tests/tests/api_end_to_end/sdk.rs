@@ -34,6 +34,8 @@ async fn the_sdk_covers_every_route() -> Result<()> {
     notifications_and_events(&server).await?;
     polls(&server).await?;
     administration::administration(&server).await?;
+    administration::operators(&server).await?;
+    administration::playground(&server).await?;
     events_out(&client).await?;
     none_was_left_out(&server).await?;
     server.stop().await;

@@ -118,6 +118,11 @@ async fn invalid_methods_ids_and_heads_are_rejected() -> Result<()> {
             let rest = &route.template[placeholder + behind + 1..];
             let path = format!("{}{id}{rest}", &route.template[..placeholder]);
             let path = target.resources.path(&path);
+            let sent = url::Url::parse(&format!("http://host{path}"))?;
+            if id == "%2e%2e" && sent.path() != path {
+                // The client resolves these dots itself, and would send a request to another route.
+                continue;
+            }
             let reply = target.caller(&route).send(&route.method, &path, body.clone()).await?;
             assert!((400..500).contains(&reply.status), "{route:?} {id}: {}", reply.status);
             assert!(reply.errors().is_some(), "{path}: {}", reply.text);

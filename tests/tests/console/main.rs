@@ -1,6 +1,8 @@
 //! The administration console over HTTP: sessions, forms, pages, headers. What needs a browser is tested in
 //! browsers.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -124,6 +124,8 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
         "PUT /admin/v1/apps/{id}/web" => request::<SetWebAccess>,
+        "POST /admin/v1/keys" => request::<notify_core::CreateAdminKey>,
+        "PATCH /admin/v1/keys/{key_id}" => request::<notify_core::RenameKey>,
         "POST /admin/v1/playground" => request::<NoBody>,
         "PUT /admin/v1/playground/devices/{device_id}/answer" => {
             request::<notify_core::SetPlaygroundAnswer>
@@ -192,6 +194,10 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderTestResult>,
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
         "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
+        "POST /admin/v1/keys" => answer::<notify_core::AdminKeyCreated>,
+        "GET /admin/v1/keys" => answer::<KeyList>,
+        "GET /admin/v1/sessions" => answer::<notify_core::SessionList>,
+        "GET /admin/v1/audit" => answer::<notify_core::AuditList>,
         "POST /admin/v1/playground" | "GET /admin/v1/playground" => {
             answer::<notify_core::Playground>
         }

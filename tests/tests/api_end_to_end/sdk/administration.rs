@@ -2,8 +2,11 @@
 
 use anyhow::Result;
 use notify_client::{Client, Error};
-use notify_core::{CreateApp, CreateKey, ListDevices, SetWebAccess, UpdateApp};
-use notify_tests::TestServer;
+use notify_core::{
+    AuditSource, CreateAdminKey, CreateApp, CreateKey, ListAudit, ListDevices, PageQuery,
+    PlaygroundAnswer, RenameKey, SetWebAccess, UpdateApp,
+};
+use notify_tests::{Operator, TestServer};
 
 use super::page;
 
@@ -64,5 +67,58 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     admin.delete_app(app).await?;
     let deleted = admin.get_app(app).await;
     assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
+    Ok(())
+}
+
+/// Admin keys, sessions of the console, and the audit trail.
+pub(super) async fn operators(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let admin = client.admin();
+    let ada = admin.create_admin_key(&CreateAdminKey { name: Some("Ada".into()) }).await?;
+    admin.rename_admin_key(ada.id, &RenameKey { name: "Grace".into() }).await?;
+    let keys = admin.list_admin_keys().await?.keys;
+    assert_eq!((keys.len(), keys[1].name.as_deref()), (2, Some("Grace")));
+    for _ in 0..2 {
+        Operator::sign_in(server.origin(), &ada.admin_key).await?;
+    }
+    let mut sessions = admin.all_sessions(&page(1));
+    let mut ids = Vec::new();
+    while let Some(session) = sessions.next().await {
+        let session = session?;
+        assert_eq!(session.key_id, ada.id);
+        ids.push(session.id);
+    }
+    assert_eq!(ids.len(), 2);
+    admin.end_session(ids[0]).await?;
+    assert_eq!(admin.list_sessions(&PageQuery::default()).await?.sessions[0].id, ids[1]);
+    admin.revoke_admin_key(ada.id).await?;
+    assert_eq!(admin.list_sessions(&PageQuery::default()).await?.sessions, []);
+    let refused = admin.revoke_admin_key(keys[0].id).await;
+    assert!(matches!(refused, Err(Error::Rejected { .. })), "{refused:?}");
+    let latest = admin.list_audit(&ListAudit { limit: Some(1), ..ListAudit::default() }).await?;
+    let entry = &latest.entries[0];
+    assert_eq!((entry.action.as_str(), entry.source), ("revoke_admin_key", AuditSource::Api));
+    let mut actions = Vec::new();
+    let mut trail = admin.all_audit(&ListAudit { limit: Some(2), ..ListAudit::default() });
+    while let Some(entry) = trail.next().await {
+        actions.push(entry?.action);
+    }
+    for action in ["create_admin_key", "rename_admin_key", "end_session"] {
+        assert!(actions.iter().any(|recorded| recorded == action), "{action}: {actions:?}");
+    }
+    Ok(())
+}
+
+/// The playground.
+pub(super) async fn playground(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let admin = client.admin();
+    let started = admin.start_playground().await?;
+    assert_eq!(admin.get_playground().await?.app_id, started.app_id);
+    let device = &started.devices[0].device_id;
+    admin.set_playground_answer(device, PlaygroundAnswer::Slow).await?;
+    admin.list_playground_messages().await?;
+    admin.stop_playground().await?;
+    assert!(matches!(admin.get_playground().await, Err(Error::NotFound { .. })));
     Ok(())
 }
