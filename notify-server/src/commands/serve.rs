@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn first_start_hints_name_the_server_and_no_key() {
-        let steps = next_steps("http://127.0.0.1:8080");
+        let steps = next_steps("http://127.0.0.1:8080", true);
         for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
         }
