@@ -89,7 +89,7 @@ pub(crate) fn cpu_us_with_ended(pid: u32) -> anyhow::Result<u64> {
 pub(crate) fn written(pid: u32) -> anyhow::Result<u64> {
     let counters = fs::read_to_string(format!("/proc/{pid}/io"))?;
     let line = counters.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    Ok(line.context("a counter of bytes")?.parse()?)
+    Ok(line.context("/proc/PID/io has no write_bytes")?.parse()?)
 }
 
 /// The CPU time and the bytes written to disk so far.
@@ -117,7 +117,9 @@ fn ticks(stat: &str, count: usize) -> anyhow::Result<u64> {
 pub(crate) fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let number = line.and_then(|line| line.split_whitespace().next()).context("a memory field")?;
+    let number = line
+        .and_then(|line| line.split_whitespace().next())
+        .context("/proc/PID/status has no such field")?;
     Ok(number.parse()?)
 }
 
@@ -146,7 +148,7 @@ impl OtherLoad {
 /// The busy ticks of all cores: user, nice, system, irq, softirq and steal.
 fn machine_ticks() -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/stat")?;
-    let first = text.lines().next().context("a first line")?;
+    let first = text.lines().next().context("/proc/stat is empty")?;
     let numbers: Vec<u64> =
         first.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?;
     Ok([0, 1, 2, 5, 6, 7].iter().filter_map(|field| numbers.get(*field)).sum())

@@ -181,8 +181,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Appends the help text of a command and its subcommands. Options that all commands have appear only
-    /// in the text of the first.
+    /// Appends the help texts of the root command and of each command without subcommands. Options that all
+    /// commands have appear only in the text of the root command.
     fn describe(command: &clap::Command, path: &str, text: &mut String) {
         let is_root = !path.contains(' ');
         if is_root || !command.has_subcommands() {

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::{Client, Error, call::Call};
 
-/// Longest silence of a connection before it is reopened. The server sends a comment every 15 seconds.
+/// Longest silence of a connection before it is reopened. The server sends at least its position every 15
+/// seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Longest `Retry-After` that a reconnection honours.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
@@ -67,7 +68,7 @@ pub struct EventStream {
 #[derive(Debug, PartialEq)]
 enum Block {
     Item(StreamItem),
-    /// The position after events that the query filters out.
+    /// A position without an event: after events that the query filters out, and to keep the connection open.
     Cursor(String),
     /// An event that this version cannot decode, at this cursor.
     Undecodable(String),
@@ -170,8 +171,7 @@ fn reconnect_delay(failures: u32, error: &Error) -> Duration {
     Duration::from_secs(1 << failures.min(5)).min(DELAY_MAX).max(retry_after)
 }
 
-/// Parses a block of lines. Returns `None` for a comment, which the server sends to keep the connection
-/// open.
+/// Parses a block of lines. Returns `None` for a block without an event and without a position.
 fn parse_block(block: &str) -> Option<Block> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
     match (field("event: "), field("id: ")) {

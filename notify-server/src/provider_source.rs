@@ -114,7 +114,7 @@ impl Provider for UndecryptableProvider {
 
     async fn check(&self) -> CredentialCheck {
         CredentialCheck::failed(
-            "the credentials cannot be opened with the master key: configure it again",
+            "the credentials cannot be opened with the master key: configure the provider again",
         )
     }
 

@@ -80,10 +80,10 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let back = move_installation(paths, moved.path(), &to, Some(&postgres.url()))?;
     section.lines = lines(scale, (&sqlite, &on_postgres), (&there, &back));
     section.notes.push(
-        "databases: CPU is that of the servers and of PostgreSQL together, which has the settings that \
-         it comes with; sandbox and load generator share the cores with them; bytes are those that \
-         servers and PostgreSQL had written: PostgreSQL's with a checkpoint before and after, \
-         SQLite's log and what was carried into the file by then"
+        "databases: CPU is that of the servers and of PostgreSQL together; PostgreSQL runs with its default \
+         settings; sandbox and load generator share the cores with them; bytes are what the servers and \
+         PostgreSQL wrote to disk: on PostgreSQL up to a checkpoint, on SQLite the log and the pages that \
+         were already copied from it into the database file"
             .to_owned(),
     );
     Ok(section)
@@ -197,15 +197,16 @@ fn lines(
     (sqlite, postgres): (&Kind, &Kind),
     (there, back): (&MoveResult, &MoveResult),
 ) -> Vec<Line> {
-    let rates = |costs: &Costs, baseline: &Costs| median_ratio(&costs.rates(), &baseline.rates());
-    let rate = |costs: &Costs| {
+    let rate_ratio =
+        |costs: &Costs, baseline: &Costs| median_ratio(&costs.rates(), &baseline.rates());
+    let rate_text = |costs: &Costs| {
         format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
     };
     let many = scale.connections;
     let devices = grouped(scale.devices_many as f64);
-    let written = |out: &FanOut| {
+    let written_text = |out: &FanOut| {
         format!(
-            "{:.2} commits by 1,000 devices, {:.1} bytes a device",
+            "{:.2} commits per 1,000 devices, {:.1} bytes per device",
             median(&out.commits),
             median(&out.bytes)
         )
@@ -222,9 +223,9 @@ fn lines(
         .map(|(what, ours, baseline)| {
             line(
                 format!("{what}, {many} connections, {devices} devices present"),
-                format!("PostgreSQL: {}", rate(ours)),
-                format!("SQLite: {}", rate(baseline)),
-                rates(ours, baseline),
+                format!("PostgreSQL: {}", rate_text(ours)),
+                format!("SQLite: {}", rate_text(baseline)),
+                rate_ratio(ours, baseline),
             )
         })
         .collect();
@@ -234,24 +235,24 @@ fn lines(
             format!("fan-out, {devices} devices"),
             format!("PostgreSQL, one server: {}", one.costs.text()),
             format!("SQLite: {}", file.costs.text()),
-            rates(&one.costs, &file.costs),
+            rate_ratio(&one.costs, &file.costs),
         ),
         line(
             format!("fan-out, {devices} devices"),
             format!("PostgreSQL, two servers: {}", two.costs.text()),
             format!("one server: {}", one.costs.text()),
-            rates(&two.costs, &one.costs),
+            rate_ratio(&two.costs, &one.costs),
         ),
         line(
             "the same, written".to_owned(),
-            format!("PostgreSQL, one server: {}", written(one)),
-            format!("SQLite: {}", written(file)),
+            format!("PostgreSQL, one server: {}", written_text(one)),
+            format!("SQLite: {}", written_text(file)),
             median_ratio(&one.bytes, &file.bytes),
         ),
         line(
             "the same, written".to_owned(),
-            format!("PostgreSQL, two servers: {}", written(two)),
-            format!("one server: {}", written(one)),
+            format!("PostgreSQL, two servers: {}", written_text(two)),
+            format!("one server: {}", written_text(one)),
             median_ratio(&two.bytes, &one.bytes),
         ),
         line(

@@ -99,7 +99,7 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
     session.out.done()
 }
 
-/// Reads a key from a file, or from an environment variable if there is no file.
+/// Reads a key from the given file, or from an environment variable if no file is given.
 fn read_key(file: Option<PathBuf>, variable_name: &str) -> Result<Option<SecretString>, Failure> {
     let Some(path) = file else {
         return Ok(variable(variable_name).map(SecretString::from));

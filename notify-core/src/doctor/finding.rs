@@ -65,7 +65,7 @@ impl Finding {
         Self::new(Status::Warning, check, about, detail)
     }
 
-    /// A fact is not known, so that the check is not possible.
+    /// The check was not possible, because a fact is not known.
     #[must_use]
     pub fn unavailable(check: &'static str, about: &str, unavailable: &Unavailable) -> Self {
         Self::failed(check, about, &unavailable.0).with_hint("read the server's log")

@@ -148,7 +148,7 @@ mod tests {
             (Telegram, &format!("{no_answer}http_502"), Temporary),
             (
                 Telegram,
-                "the credentials cannot be opened with the master key: configure it again",
+                "the credentials cannot be opened with the master key: configure the provider again",
                 Credentials,
             ),
         ] {

@@ -56,9 +56,6 @@ pub(crate) enum ApiError {
         /// The page to show after the sign-in.
         next: String,
     },
-    /// The browser has no session of the console, or the session has ended.
-    #[error("sign in first")]
-    SignedOut,
     /// A form of the console that another site or an earlier session sent.
     #[error("this form does not belong to your session: load the page again")]
     ForeignForm,
@@ -119,8 +116,7 @@ impl ApiError {
             | Self::InvalidSignature
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
-            | Self::WrongSignInKey { .. }
-            | Self::SignedOut => StatusCode::UNAUTHORIZED,
+            | Self::WrongSignInKey { .. } => StatusCode::UNAUTHORIZED,
             Self::ForeignForm => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
@@ -142,9 +138,9 @@ impl ApiError {
     }
 
     /// The texts of the error; for an invalid request, one for each violated rule.
-    pub(crate) fn errors(self) -> Vec<String> {
+    pub(crate) fn errors(&self) -> Vec<String> {
         match self {
-            Self::Invalid(errors) => errors,
+            Self::Invalid(errors) => errors.clone(),
             Self::NotHttp(_)
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
@@ -153,7 +149,6 @@ impl ApiError {
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
             | Self::WrongSignInKey { .. }
-            | Self::SignedOut
             | Self::ForeignForm
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
@@ -199,7 +194,6 @@ impl ApiError {
             Self::Invalid(_)
             | Self::NotHttp(_)
             | Self::WrongSignInKey { .. }
-            | Self::SignedOut
             | Self::ForeignForm
             | Self::NotFound
             | Self::TooLarge { .. }
@@ -222,7 +216,6 @@ impl ApiError {
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
             | Self::WrongSignInKey { .. }
-            | Self::SignedOut
             | Self::ForeignForm
             | Self::NotFound
             | Self::MethodNotAllowed { .. }

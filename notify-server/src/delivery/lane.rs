@@ -488,6 +488,6 @@ mod tests {
         count.apply_count(snapshot, 2);
         assert_eq!(count.open(), 7);
         count.apply_count(count.begin_count(), 7);
-        assert_eq!(count.open(), 7, "the next count corrects retries counted twice");
+        assert_eq!(count.open(), 7, "a later count without changes keeps the number");
     }
 }

@@ -111,7 +111,7 @@ pub(crate) struct PageTask {
     batch: CheckpointBuilder,
     sender: Sender,
     /// The length of the queue, published to the lane.
-    published_queue_len: Arc<AtomicUsize>,
+    shared_queue_len: Arc<AtomicUsize>,
     /// Deliveries of this page with an outcome or a retry, including those in the batch.
     done: u64,
     /// Named devices that were not eligible when their turn came.
@@ -138,7 +138,7 @@ impl PageTask {
             breaker_changes: lane.breaker.subscribe(),
             sender: Sender::new(&lane),
             deferred: Deferred::new(lane.clone()),
-            published_queue_len: Arc::new(AtomicUsize::new(queue.len())),
+            shared_queue_len: Arc::new(AtomicUsize::new(queue.len())),
             lane,
             dispatch,
             page,
@@ -160,8 +160,8 @@ impl PageTask {
     }
 
     /// Number of devices in the queue, which changes while the task runs.
-    pub(crate) fn published_queue_len(&self) -> Arc<AtomicUsize> {
-        self.published_queue_len.clone()
+    pub(crate) fn shared_queue_len(&self) -> Arc<AtomicUsize> {
+        self.shared_queue_len.clone()
     }
 
     pub(crate) fn page_no(&self) -> PageNo {
@@ -220,7 +220,7 @@ impl PageTask {
     /// page still wait for an answer (hazard 3 of docs/delivery.md).
     fn publish_queue_len(&self) {
         let queue_len = self.queue.len();
-        if self.published_queue_len.swap(queue_len, Ordering::AcqRel) != queue_len {
+        if self.shared_queue_len.swap(queue_len, Ordering::AcqRel) != queue_len {
             self.lane.wake();
         }
     }

@@ -85,8 +85,9 @@ impl Readiness {
     /// The problem of the store, with its cause for the log; `None` if the store works.
     async fn find_problem(&self) -> Option<(String, String)> {
         let store = self.store.clone();
-        let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
-        if let Err(missing) = in_place.unwrap_or(Ok(())) {
+        let files_check = tokio::task::spawn_blocking(move || store.check_files()).await;
+        // If this check panics, the check of the store below decides.
+        if let Err(missing) = files_check.unwrap_or(Ok(())) {
             let problem = "a file of the database was deleted or replaced".to_owned();
             return Some((problem, missing.to_string()));
         }

@@ -91,8 +91,8 @@ pub(crate) fn warn_if_exposed(path: &Path) {
 }
 
 /// The mode of a file that other users can read or change; `None` for other files. As in ssh,
-/// access by the group counts only for files of the server's own user: another owner grants it so
-/// that the server can read the file.
+/// access by the group counts only if the file belongs to the server's own user. If it belongs to
+/// another user, the server may need that access to read the file.
 #[cfg(unix)]
 fn exposed_mode(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

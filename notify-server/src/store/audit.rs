@@ -48,14 +48,14 @@ fn change_pending(change: impl FnOnce(&mut AuditEntry)) {
     });
 }
 
+/// Discards the entry: a write has inserted it, or the change was refused.
+pub(crate) fn discard_pending() {
+    let _ = PENDING.try_with(|pending| pending.borrow_mut().take());
+}
+
 /// The entry that the current write has to insert.
 pub(super) fn pending() -> Option<AuditEntry> {
     PENDING.try_with(|pending| pending.borrow().clone()).ok().flatten()
-}
-
-/// Called after the write that inserted the entry: later writes of the request insert none.
-pub(super) fn mark_recorded() {
-    let _ = PENDING.try_with(|pending| pending.borrow_mut().take());
 }
 
 const AUDIT: CursorCodec = CursorCodec { list: "audit", owner: 0 };

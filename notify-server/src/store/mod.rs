@@ -247,7 +247,7 @@ impl Store {
     ///
     /// # Errors
     /// When a file was deleted or replaced. Writes fail from then on.
-    pub fn in_place(&self) -> Result<(), FileMissing> {
+    pub fn check_files(&self) -> Result<(), FileMissing> {
         self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
     }
 

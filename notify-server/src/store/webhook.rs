@@ -347,7 +347,7 @@ impl Store {
     }
 
     /// Reads a message.
-    pub async fn webhook_attempt(
+    pub async fn webhook_message(
         &self,
         app: AppNo,
         webhook: WebhookId,
@@ -357,7 +357,7 @@ impl Store {
     }
 
     /// Lists the messages of a webhook, newest first.
-    pub async fn list_webhook_attempts(
+    pub async fn list_webhook_messages(
         &self,
         app: AppNo,
         webhook: WebhookId,

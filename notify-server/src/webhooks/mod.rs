@@ -109,7 +109,7 @@ impl WebhooksHandle {
         let mut settled = self.settled.subscribe();
         let until = tokio::time::Instant::now() + TEST_WAIT;
         loop {
-            let attempt = self.store.webhook_attempt(app, webhook, message).await?;
+            let attempt = self.store.webhook_message(app, webhook, message).await?;
             if attempt.attempts > 0 || attempt.outcome != WebhookOutcome::Pending {
                 return Ok(attempt);
             }

@@ -18,7 +18,7 @@ use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::{Endpoint, Router, placeholder, segments};
 use crate::api::routes::routes;
 use crate::store::AppAccess;
-use crate::store::audit::record_next_write;
+use crate::store::audit::{discard_pending, record_next_write};
 
 /// The endpoints of the API.
 static API: LazyLock<Router> = LazyLock::new(|| Router::new(routes()));
@@ -171,7 +171,10 @@ impl Visit {
         if !matches!(ctx.parts.method, Method::GET | Method::HEAD) {
             record_next_write(self.audit_entry(&ctx, endpoint, call.app));
         }
-        let response = endpoint.call(ctx).await?;
+        let result = endpoint.call(ctx).await;
+        // A refused change leaves no entry for a later write of the page.
+        discard_pending();
+        let response = result?;
         let body = response.into_body().collect().await.map_err(|error| {
             ApiError::Internal(format!("the body of a response in memory: {error}").into())
         })?;
@@ -186,8 +189,9 @@ impl Visit {
             None if is_below_app => ctx.id("id").ok(),
             other => other,
         };
-        let mut names = segments(endpoint.path).filter_map(placeholder);
-        let object = names.find(|name| !(is_below_app && *name == "id"));
+        // The object is the first id in the path that is not the application's.
+        let is_app_id = |name: &str| is_below_app && name == "id";
+        let object = segments(endpoint.path).filter_map(placeholder).find(|name| !is_app_id(name));
         AuditEntry {
             at: ctx.received_at,
             action: endpoint.docs.operation_id.to_owned(),

@@ -63,7 +63,9 @@ where
 {
     post_raw(path, move |ctx| async move {
         session::check_same_origin(&ctx)?;
-        let session = session::of_caller(&ctx).ok_or(ApiError::SignedOut)?;
+        let Some(session) = session::of_caller(&ctx) else {
+            return Ok(session::expired_form(&ctx));
+        };
         let form = Form::parse(&ctx.body.bytes)?;
         session.check_form(&form)?;
         run(Visit { ctx, session }, form).await

@@ -229,11 +229,6 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
     let status = error.status();
     let (heading, advice) = match &error {
         ApiError::WrongSignInKey { message, next } => return sign_in(next, Some(message)),
-        ApiError::SignedOut => {
-            let next = path.strip_prefix("/console/").unwrap_or_default();
-            let next = super::calls::encoded(next);
-            return redirect(&format!("{}sign-in?next={next}", root_of(path)));
-        }
         ApiError::NotFound => {
             ("Not found", "It may have been deleted, or it belongs to another application.")
         }
@@ -246,6 +241,7 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
         ),
     };
     let errors = if matches!(error, ApiError::NotFound) { Vec::new() } else { error.errors() };
+    let (error_head, _) = error.into_response().into_parts();
     let page = ErrorPage {
         root: root_of(path),
         heading,
@@ -254,7 +250,12 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
         request_id,
         style: &STYLE.version,
     };
-    render(&page, status)
+    let (head, body) = render(&page, status).into_parts();
+    let mut response = Response::from_parts(error_head, body);
+    // The response keeps the headers of the error, such as `Retry-After` and `Allow`, unless the page sets
+    // the same header.
+    response.headers_mut().extend(head.headers);
+    response
 }
 
 /// A page that loads itself again, because the browser keeps the cookie back from a link of another site.

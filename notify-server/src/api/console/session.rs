@@ -190,7 +190,16 @@ pub(super) fn without_session(ctx: &RequestCtx) -> Response {
     redirect(&format!("{root}sign-in?next={}", super::calls::encoded(next)))
 }
 
-/// Whether the caller is signed in.
+/// The response to a form whose session has ended: the sign-in page, which then leads to the page of the form.
+pub(super) fn expired_form(ctx: &RequestCtx) -> Response {
+    let referer = ctx.headers().get(header::REFERER).and_then(|value| value.to_str().ok());
+    let page = referer.and_then(|referer| referer.split_once("/console/"));
+    let next = super::calls::encoded(page.map_or("", |(_, page)| page));
+    let root = page::root_of(ctx.parts.uri.path());
+    redirect(&format!("{root}sign-in?next={next}"))
+}
+
+/// The session of the caller; `None` if the caller is not signed in.
 pub(super) fn of_caller(ctx: &RequestCtx) -> Option<Arc<ConsoleSession>> {
     match &ctx.caller {
         Caller::Console(session) => session.clone(),

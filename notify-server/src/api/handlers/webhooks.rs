@@ -97,7 +97,7 @@ pub(crate) async fn list_attempts(
     query: PageQuery,
 ) -> Result<JsonReply<WebhookAttemptList>, ApiError> {
     let (app, id) = (ctx.app_no(), ctx.id("id")?);
-    let page = ctx.api.store.list_webhook_attempts(app, id, page_request(query)).await?;
+    let page = ctx.api.store.list_webhook_messages(app, id, page_request(query)).await?;
     Ok(JsonReply::ok(WebhookAttemptList { attempts: page.rows, next_cursor: page.next }))
 }
 

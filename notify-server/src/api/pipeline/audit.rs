@@ -14,8 +14,9 @@ pub(super) fn entry(ctx: &RequestCtx, endpoint: &Endpoint) -> Option<AuditEntry>
         return None;
     }
     let is_below_app = endpoint.path.starts_with("/admin/v1/apps/{id}");
-    let mut names = segments(endpoint.path).filter_map(placeholder);
-    let object = names.find(|name| !(is_below_app && *name == "id"));
+    // The object is the first id in the path that is not the application's.
+    let is_app_id = |name: &str| is_below_app && name == "id";
+    let object = segments(endpoint.path).filter_map(placeholder).find(|name| !is_app_id(name));
     Some(AuditEntry {
         at: ctx.received_at,
         action: endpoint.docs.operation_id.to_owned(),

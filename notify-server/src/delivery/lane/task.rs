@@ -35,7 +35,7 @@ pub(crate) struct LaneTask {
     pub(super) cached_dispatches: VecDeque<Arc<ActiveDispatch>>,
     pub(super) running: JoinSet<TaskEnd>,
     /// Number of devices that wait in each open page, by its task.
-    pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
+    pub(super) page_queue_lens: HashMap<Id, Arc<AtomicUsize>>,
     /// The retries that each retry task claimed.
     pub(super) retry_batches: HashMap<Id, Arc<RetryBatch>>,
     /// Channel to the task that sends single-device notifications. [`LANE_SINGLES_MAX`] limits how much
@@ -68,7 +68,7 @@ impl LaneTask {
             overflow: VecDeque::new(),
             cached_dispatches: VecDeque::new(),
             running: JoinSet::new(),
-            page_tasks: HashMap::new(),
+            page_queue_lens: HashMap::new(),
             retry_batches: HashMap::new(),
             singles: None,
             retries_due: false,
@@ -110,7 +110,7 @@ impl LaneTask {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        self.page_tasks.remove(&task_id);
+        self.page_queue_lens.remove(&task_id);
         // If the task panicked, the claims of its retries expire.
         self.retry_batches.remove(&task_id);
         match finished {
@@ -152,7 +152,7 @@ impl LaneTask {
             }
         }
         let has_other_work =
-            !self.ready.is_empty() || !self.overflow.is_empty() || !self.page_tasks.is_empty();
+            !self.ready.is_empty() || !self.overflow.is_empty() || !self.page_queue_lens.is_empty();
         self.lane.set_other_work(has_other_work);
         Ok(())
     }
@@ -178,10 +178,10 @@ impl LaneTask {
 
     fn has_capacity(&self) -> bool {
         let config = &self.lane.context.config;
-        self.page_tasks.len() < config.lane_pages_max
+        self.page_queue_lens.len() < config.lane_pages_max
             && self.lane.deferred.load(Ordering::Acquire) < config.lane_deferred_max
             && self
-                .page_tasks
+                .page_queue_lens
                 .values()
                 .map(|queue_len| queue_len.load(Ordering::Acquire))
                 .sum::<usize>()
@@ -375,13 +375,13 @@ impl LaneTask {
     }
 
     fn spawn_page(&mut self, task: PageTask) {
-        let (page_no, queue_len) = (task.page_no(), task.published_queue_len());
+        let (page_no, queue_len) = (task.page_no(), task.shared_queue_len());
         let lane = self.lane.clone();
         let handle = self.running.spawn(async move {
             let _open = OpenPageGuard(lane, page_no);
             TaskEnd::Page(task.run().await)
         });
-        self.page_tasks.insert(handle.id(), queue_len);
+        self.page_queue_lens.insert(handle.id(), queue_len);
     }
 }
 

@@ -298,7 +298,8 @@ impl BearerToken {
     }
 
     /// Whether this token of another server should replace `own`, the current token of this server.
-    /// Apple counts the changes on each connection, so the new token must remain valid long enough.
+    /// Apple limits how often a connection changes its token: at least [`REFRESH_AGE_MS_MIN`] must lie between
+    /// two changes. A token that replaces `own` must therefore not be due for a refresh within that time.
     fn is_preferable(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
         let age_ms_max = if own.is_some() {

@@ -32,8 +32,8 @@ impl Http1 {
         Self::with(tls, trust, None)
     }
 
-    /// Makes a client for user-supplied names. Its guard checks the addresses of resolved names only.
-    /// [`Outbound::target`] must have checked the URL before, which may contain an address.
+    /// Makes a client for user-supplied names. Its guard checks the addresses of resolved names only. A URL may
+    /// contain an address instead of a name, so the caller must first check it with [`Outbound::target`].
     pub(crate) fn guarded(tls: &TlsConfigs, trust: &Trust, guard: &Outbound) -> Self {
         Self::with(tls, trust, Some(guard))
     }
@@ -56,7 +56,7 @@ impl Http1 {
             .pool_max_idle_per_host(HTTP1_CONNECTIONS_KEPT)
             .tcp_nodelay(true)
             .build()
-            .expect("a client with its TLS given needs nothing of the system");
+            .expect("building a client with given TLS settings cannot fail");
         Self { client, has_extra_trust }
     }
 

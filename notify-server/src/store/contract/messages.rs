@@ -36,7 +36,7 @@ async fn message_is_claimed_once_until_it_ends(store: &Store) {
     let claimed_late = store.claim_messages(other).await.unwrap().unwrap().messages;
     assert_eq!(claimed_late[0].id, first[0].id, "the same webhook-id");
     store.settle_message(outcome(no, &first[0], MessageStep::Delivered)).await.unwrap();
-    let read = async || store.webhook_attempt(app, hook, first[0].id).await.unwrap();
+    let read = async || store.webhook_message(app, hook, first[0].id).await.unwrap();
     assert_eq!(read().await.outcome, WebhookOutcome::Pending, "the lost claim stored nothing");
     let due_at = late.plus_ms(5_000);
     let failed = AttemptOutcome {
@@ -87,7 +87,7 @@ async fn failed_messages_are_recovered(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 5).await;
-    let read = async |id| store.webhook_attempt(app, hook, id).await.unwrap();
+    let read = async |id| store.webhook_message(app, hook, id).await.unwrap();
     let mut made = Vec::new();
     let mut number = None;
     for device in 0..5 {

@@ -286,7 +286,7 @@ async fn messages_do_not_contain_erased_devices(store: &Store) {
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     let messages = claimed(store, NOW, 10).await.messages;
     assert_eq!(messages.len(), 1);
-    let page = store.list_webhook_attempts(app, hook, fixtures::page(10)).await.unwrap();
+    let page = store.list_webhook_messages(app, hook, fixtures::page(10)).await.unwrap();
     let erased = page.rows.iter().find(|attempt| attempt.outcome == WebhookOutcome::Failed);
     assert_eq!(erased.unwrap().reason.as_deref(), Some("erased"));
 }

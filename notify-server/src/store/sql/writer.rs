@@ -262,7 +262,8 @@ impl Writer {
             .await?
             .unwrap_or_else(|_| Err(unavailable("the writer has stopped")));
         if result.is_ok() {
-            audit::mark_recorded();
+            // Later writes of the request belong to the same change.
+            audit::discard_pending();
         }
         result
     }

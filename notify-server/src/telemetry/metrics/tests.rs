@@ -8,7 +8,7 @@ use crate::telemetry::delivery::LABELS_MAX;
 use crate::telemetry::sample::QueueSample;
 
 /// Most series of a server (bounded memory here and in who collects them).
-const SERIES_MAX: usize = 2_500;
+const SERIES_MAX: usize = 3_500;
 
 fn queue(provider: ProviderKind) -> QueueSample {
     QueueSample {

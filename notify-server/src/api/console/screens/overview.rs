@@ -58,12 +58,12 @@ impl Tile {
 struct Light {
     provider: &'static str,
     status: String,
-    is_open: bool,
+    is_available: bool,
 }
 
 impl Light {
     fn tone(&self) -> &'static str {
-        if self.is_open { "good" } else { "bad" }
+        if self.is_available { "good" } else { "bad" }
     }
 }
 
@@ -83,17 +83,18 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
         let mut lights = Vec::new();
         for channel in found.channels {
             let provider = channel.provider.as_str();
-            let is_open = channel.configured && channel.channel.status == ProviderStatus::Available;
+            let is_available =
+                channel.configured && channel.channel.status == ProviderStatus::Available;
             let status = if channel.configured {
                 channel.channel.status.state().to_owned()
             } else {
                 "not configured".to_owned()
             };
-            if !is_open {
+            if !is_available {
                 let text = format!("{}: {provider} is {status}", app.name);
                 needs.push(Need { text, path: page.clone() });
             }
-            lights.push(Light { provider, status, is_open });
+            lights.push(Light { provider, status, is_available });
         }
         for webhook in found.webhooks {
             let text = format!("{}: a webhook fails or is disabled: {}", app.name, webhook.url);
