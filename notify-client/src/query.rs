@@ -27,7 +27,7 @@ macro_rules! to_query {
 to_query! {
     PageQuery { limit, cursor }
     ListAudit { limit, cursor, app_id }
-    ListDeliveries { limit, cursor, outcome }
+    ListDeliveries { limit, cursor, outcome, reason }
     ListDevices { limit, cursor, platform, tag, state, push_token }
     ListNotifications { limit, cursor, status }
     ListCampaigns { offset, limit, name, status }

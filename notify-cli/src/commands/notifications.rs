@@ -37,6 +37,9 @@ pub(crate) enum Notifications {
         /// Only deliveries with this outcome.
         #[arg(long, value_parser = input::outcome())]
         outcome: Option<DeliveryOutcome>,
+        /// Only deliveries with exactly this reason, such as BadDeviceToken.
+        #[arg(long)]
+        reason: Option<String>,
         #[command(flatten)]
         page: PageArgs,
     },
@@ -64,10 +67,10 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             let (first, all) = (notifications.list(&query), notifications.all(&query));
             paging::show(page.all, first, all, session, &view::NOTIFICATIONS).await
         }
-        Notifications::Deliveries { id, outcome, page } => {
+        Notifications::Deliveries { id, outcome, reason, page } => {
             let id = parse_caller_id("id", &id, NotificationId::new)?;
             let PageQuery { limit, cursor } = page.query();
-            let query = ListDeliveries { limit, cursor, outcome };
+            let query = ListDeliveries { limit, cursor, outcome, reason };
             let first = notifications.deliveries(&id, &query);
             let all = notifications.all_deliveries(&id, &query);
             paging::show(page.all, first, all, session, &view::DELIVERIES)

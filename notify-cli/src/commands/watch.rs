@@ -112,7 +112,7 @@ impl Blocker {
             return Ok(Some(blocker));
         }
         let outcome = Some(DeliveryOutcome::Pending);
-        let query = ListDeliveries { limit: Some(1), cursor: None, outcome };
+        let query = ListDeliveries { limit: Some(1), outcome, ..ListDeliveries::default() };
         let waiting = notify.notifications().deliveries(id, &query).await?;
         match waiting.deliveries.first().and_then(|delivery| delivery.device_id.as_ref()) {
             Some(device) => Self::of_device(notify, id, device).await,

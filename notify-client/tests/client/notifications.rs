@@ -72,13 +72,17 @@ async fn deliveries_are_listed_and_one_is_explained() {
         limit: Some(2),
         cursor: Some("c".into()),
         outcome: Some(DeliveryOutcome::Pending),
+        reason: Some("Busy".into()),
     };
     let id = notification_id();
     let seen = server.client().notifications().deliveries(&id, &query).await.unwrap();
     assert_eq!(serde_json::to_value(seen).unwrap(), list);
     let path = "GET /v1/notifications/mine%2F1";
     server
-        .assert_received(&format!("{path}/deliveries?limit=2&cursor=c&outcome=pending"), None)
+        .assert_received(
+            &format!("{path}/deliveries?limit=2&cursor=c&outcome=pending&reason=Busy"),
+            None,
+        )
         .await;
 
     let explanation = json!({"device_id": "a b", "outcome": "not_targeted", "steps": [

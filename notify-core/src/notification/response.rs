@@ -251,7 +251,14 @@ pub struct ListDeliveries {
     pub cursor: Option<String>,
     /// Only deliveries with this outcome.
     pub outcome: Option<DeliveryOutcome>,
+    /// Only deliveries with exactly this reason, such as `BadDeviceToken`; at most
+    /// [`REASON_CHARS_MAX`] characters.
+    pub reason: Option<String>,
 }
+
+/// The longest reason that a query can name, in characters. The server stores at most 64 bytes of a
+/// provider's reason.
+pub const REASON_CHARS_MAX: usize = 255;
 
 impl Query for ListDeliveries {
     type Valid = Self;
@@ -263,6 +270,7 @@ impl Query for ListDeliveries {
             ParameterForm::OneOf(&DeliveryOutcome::NAMES),
             "Only deliveries with this outcome",
         ),
+        Parameter::new("reason", ParameterForm::Text, "Only deliveries with exactly this reason"),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
@@ -270,7 +278,9 @@ impl Query for ListDeliveries {
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
         let outcome = parameters.text("outcome");
         let outcome = parameters.validator.optional_one_of(&path("outcome"), outcome);
-        parameters.finish(Some(Self { limit, cursor, outcome }))
+        let reason = parameters.text("reason").map(str::to_owned);
+        let reason = parameters.validator.text_up_to(&path("reason"), reason, REASON_CHARS_MAX);
+        parameters.finish(Some(Self { limit, cursor, outcome, reason }))
     }
 }
 

@@ -86,6 +86,8 @@ fn delivery_listings_are_checked() {
     const OUTCOMES: &str = "sent, failed, unregistered, expired, canceled, pending";
     check::<ListDeliveries>(&[
         ("outcome=pending&limit=1000&cursor=x", &[]),
+        ("reason=BadDeviceToken", &[]),
+        (&format!("reason={}", "x".repeat(256)), &["reason: must be at most 255 characters"]),
         ("outcome=lost", &[&format!("outcome: must be one of {OUTCOMES}")]),
         ("limit=1001", &["limit: must be a whole number from 1 to 1000"]),
         ("outcomes=sent", &["outcomes: unknown parameter, did you mean `outcome`?"]),

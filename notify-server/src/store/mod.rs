@@ -80,8 +80,8 @@ pub use self::maintenance::{
     RetentionProgress, StorageReport,
 };
 pub use self::notification::{
-    DeliveryFacts, DeliveryProgress, DeviceFacts, NewNotification, NewReport, NotificationFacts,
-    PollDraft, Reach, Reached,
+    DeliveryFacts, DeliveryFilter, DeliveryProgress, DeviceFacts, NewNotification, NewReport,
+    NotificationFacts, PollDraft, Reach, Reached,
 };
 pub use self::operator::{AdminKey, NewSession, SessionAccess, SessionCutoffs, SessionTimeouts};
 pub use self::page::{Page, PageRequest};

@@ -5,11 +5,12 @@ mod facts;
 mod read;
 
 use notify_core::{
-    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
-    NotificationCreated, NotificationId, NotificationPreview, NotificationRecord,
-    NotificationStatus, Origin, Platform, Report, Schedule, Target, Timestamp,
+    Audience, CampaignRef, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
+    NotificationId, NotificationPreview, NotificationRecord, NotificationStatus, Origin, Platform,
+    Report, Schedule, Target, Timestamp,
 };
 
+pub use self::deliveries::DeliveryFilter;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
 pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
@@ -202,10 +203,10 @@ impl Store {
         &self,
         app: AppNo,
         id: NotificationId,
-        outcome: Option<DeliveryOutcome>,
+        filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.read(move |connection| deliveries::list(connection, app, &id, outcome, &page)).await
+        self.read(move |connection| deliveries::list(connection, app, &id, filter, &page)).await
     }
 
     /// Reads the facts about one notification and one device.

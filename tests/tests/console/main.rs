@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod notifications;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ use crate::api::request_ctx::RequestCtx;
 use crate::payload::{self, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::store::{
-    Idempotent, NewNotification, NewReport, PageRequest, PollDraft, Reach, Reached, StoreError,
+    DeliveryFilter, Idempotent, NewNotification, NewReport, PageRequest, PollDraft, Reach, Reached,
+    StoreError,
 };
 
 /// `POST /v1/notifications`.
@@ -234,6 +235,7 @@ pub(crate) async fn list_deliveries(
 ) -> Result<JsonReply<DeliveryList>, ApiError> {
     let id = ctx.notification_id()?;
     let request = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
-    let page = ctx.api.store.list_deliveries(ctx.app_no(), id, query.outcome, request).await?;
+    let filter = DeliveryFilter { outcome: query.outcome, reason: query.reason };
+    let page = ctx.api.store.list_deliveries(ctx.app_no(), id, filter, request).await?;
     Ok(JsonReply::ok(DeliveryList { deliveries: page.rows, next_cursor: page.next }))
 }

@@ -9,8 +9,8 @@ use notify_core::{
 use super::fixtures::{self, INSTANCE, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
-    AppNo, Checkpoint, DeliveryProgress, DeviceOutcome, Dispatch, Outcome, PageClaim, PageRequest,
-    Reach, RetryOutcome, RetryResult, Store,
+    AppNo, Checkpoint, DeliveryFilter, DeliveryProgress, DeviceOutcome, Dispatch, Outcome,
+    PageClaim, PageRequest, Reach, RetryOutcome, RetryResult, Store,
 };
 
 /// All deliveries, read in pages of this size.
@@ -18,14 +18,15 @@ async fn all(
     store: &Store,
     app: AppNo,
     notification: &NotificationId,
-    outcome: Option<DeliveryOutcome>,
+    filter: &DeliveryFilter,
     limit: u32,
 ) -> Vec<Delivery> {
     let (mut rows, mut cursor) = (Vec::new(), None);
     loop {
         let request = PageRequest { limit, cursor };
-        let page =
-            store.list_deliveries(app, notification.clone(), outcome, request).await.unwrap();
+        let listed =
+            store.list_deliveries(app, notification.clone(), filter.clone(), request).await;
+        let page = listed.unwrap();
         assert!(page.rows.len() <= limit as usize);
         rows.extend(page.rows);
         cursor = page.next;
@@ -108,13 +109,30 @@ async fn deliveries_are_listed_with_retries_and_pending_ones(store: &Store) {
         },
     ];
     for limit in [1, 2, 3, 5, 1_000] {
-        assert_eq!(all(store, app, &notification, None, limit).await, expected, "{limit}");
+        assert_eq!(
+            all(store, app, &notification, &DeliveryFilter::default(), limit).await,
+            expected,
+            "{limit}"
+        );
     }
     for outcome in DeliveryOutcome::ALL {
         let of_outcome: Vec<Delivery> =
             expected.iter().filter(|row| row.outcome == outcome).cloned().collect();
-        let found = all(store, app, &notification, Some(outcome), 1).await;
+        let filter = DeliveryFilter { outcome: Some(outcome), reason: None };
+        let found = all(store, app, &notification, &filter, 1).await;
         assert_eq!(found, of_outcome, "{outcome}");
+    }
+    for (outcome, reason, row) in [
+        (None, "BadTopic", Some(1)),
+        (None, "ServiceUnavailable", Some(2)),
+        (Some(Failed), "BadTopic", Some(1)),
+        (Some(Sent), "BadTopic", None),
+        (None, "Bad", None),
+    ] {
+        let filter = DeliveryFilter { outcome, reason: Some(reason.to_owned()) };
+        let found = all(store, app, &notification, &filter, 1).await;
+        let with_reason: Vec<Delivery> = row.map(|row| expected[row].clone()).into_iter().collect();
+        assert_eq!(found, with_reason, "{filter:?}");
     }
 }
 
@@ -161,9 +179,13 @@ async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     let mut expected: Vec<String> = (0..COUNT).map(|number| format!("d{number:03}")).collect();
     expected.push("i".to_owned());
     for limit in [7, 1_000] {
-        assert_eq!(names(all(store, app, &notification, None, limit).await), expected);
+        assert_eq!(
+            names(all(store, app, &notification, &DeliveryFilter::default(), limit).await),
+            expected
+        );
     }
-    let failed = all(store, app, &notification, Some(DeliveryOutcome::Failed), 1_000).await;
+    let failed = DeliveryFilter { outcome: Some(DeliveryOutcome::Failed), reason: None };
+    let failed = all(store, app, &notification, &failed, 1_000).await;
     assert_eq!(names(failed), ["d006", "d016", "d026", "d036"]);
 }
 
@@ -174,7 +196,7 @@ async fn delivery_of_an_erased_device_has_no_id(store: &Store) {
     for device in ["d000", "d002", "d003"] {
         store.delete_device(app, id(device), NOW.plus_ms(20)).await.unwrap();
     }
-    let rows = all(store, app, &notification, None, 50).await;
+    let rows = all(store, app, &notification, &DeliveryFilter::default(), 50).await;
     let rows: Vec<_> = rows
         .iter()
         .map(|row| (row.device_id.as_ref().map(DeviceId::as_str), row.outcome, row.at))
@@ -194,7 +216,9 @@ async fn delivery_listing_contains_one_notification(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let notification = under_way(store, app).await.notification_id;
     let elsewhere = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
-    let list = |app, id: &NotificationId, page| store.list_deliveries(app, id.clone(), None, page);
+    let list = |app, id: &NotificationId, page| {
+        store.list_deliveries(app, id.clone(), DeliveryFilter::default(), page)
+    };
     let next = list(app, &notification, fixtures::page(1)).await.unwrap().next;
     let refused = list(app, &elsewhere, fixtures::next_page(1, next)).await;
     assert_eq!(refusal(refused), "cursor: is not one that a page of this listing gave");

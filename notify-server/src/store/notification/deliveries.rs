@@ -19,6 +19,22 @@ use crate::store::{
     SEQ_MAX, StoreError,
 };
 
+/// Which deliveries of a notification are listed.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// Only deliveries with this outcome.
+    pub outcome: Option<DeliveryOutcome>,
+    /// Only deliveries with exactly this reason.
+    pub reason: Option<String>,
+}
+
+impl DeliveryFilter {
+    fn accepts(&self, delivery: &Delivery) -> bool {
+        self.outcome.is_none_or(|outcome| outcome == delivery.outcome)
+            && self.reason.as_ref().is_none_or(|reason| Some(reason) == delivery.reason.as_ref())
+    }
+}
+
 /// The most pages whose counters one request reads.
 const PAGES_SEEN_MAX: usize = 10_000;
 /// The most pages whose deliveries one request reads. A page has about a thousand devices.
@@ -29,7 +45,7 @@ pub(super) fn list(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
-    outcome: Option<DeliveryOutcome>,
+    filter: DeliveryFilter,
     request: &PageRequest,
 ) -> Result<Page<Delivery>, StoreError> {
     require_app(connection, app)?;
@@ -38,7 +54,7 @@ pub(super) fn list(
     let begin = cursors.decode_number(request)?.map_or(Position::default(), Position::from_number);
     let mut walk = Walk {
         connection,
-        outcome,
+        filter,
         // One more than the limit, to find out whether another page follows.
         wanted: usize::try_from(request.limit).unwrap_or(usize::MAX).saturating_add(1),
         rows: Vec::new(),
@@ -107,8 +123,8 @@ struct PageSummary {
 /// A walk over the pages of a notification in the order of their keys.
 struct Walk<'c> {
     connection: &'c Connection,
-    /// The outcome that the list is restricted to.
-    outcome: Option<DeliveryOutcome>,
+    /// The deliveries that the list is restricted to.
+    filter: DeliveryFilter,
     /// The number of rows to find.
     wanted: usize,
     rows: Vec<(Position, DeviceKey, Delivery)>,
@@ -162,7 +178,9 @@ impl Walk<'_> {
     fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<PageSummary>, StoreError> {
         // The condition on the counters of a page that can contain a row of the list. An open page
         // can contain pending deliveries that its counters do not include.
-        let is_wanted = match self.outcome {
+        let is_wanted = match self.filter.outcome {
+            // A delivery that was sent has no reason.
+            None if self.filter.reason.is_some() => "targeted > sent or finished = 0",
             None => "targeted > 0",
             Some(DeliveryOutcome::Sent) => "sent > 0",
             Some(DeliveryOutcome::Failed) => "failed > 0",
@@ -206,7 +224,8 @@ impl Walk<'_> {
             rows.insert(outcome.key, row);
         }
         self.add_retries(page.no, &mut rows)?;
-        let wants_pending = self.outcome.is_none_or(|outcome| outcome == DeliveryOutcome::Pending);
+        let wants_pending =
+            self.filter.outcome.is_none_or(|outcome| outcome == DeliveryOutcome::Pending);
         if page.is_open && wants_pending {
             let query = AudienceQuery::of(&read_dispatch(self.connection, dispatch)?);
             for device in devices_in_range(
@@ -221,9 +240,7 @@ impl Walk<'_> {
             }
         }
         let (position, after) = (self.position, self.position.key_of(self.app));
-        let listed = rows.into_iter().filter(|(key, row)| {
-            *key > after && self.outcome.is_none_or(|outcome| outcome == row.outcome)
-        });
+        let listed = rows.into_iter().filter(|(key, row)| *key > after && self.filter.accepts(row));
         let room = self.wanted - self.rows.len();
         self.rows.extend(listed.map(|(key, row)| (position.at(key), key, row)).take(room));
         Ok(())

@@ -10,7 +10,9 @@ use crate::store::contract::deliveries::in_pages_of_one;
 use crate::store::contract::{Backend, fixtures};
 use crate::store::notification::PAGES_READ_MAX;
 use crate::store::sql::writer::WriteTx;
-use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_deadline};
+use crate::store::{
+    AppNo, DeliveryFilter, Operation, SharedStore, Store, StoreError, with_deadline,
+};
 
 /// A database file in a separate temporary folder.
 pub(in crate::store) struct SqliteBackend(tempfile::TempDir);
@@ -297,7 +299,7 @@ async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let id = in_pages_of_one(&store, app, 30).await;
     let list = |cursor| {
         let page = crate::store::PageRequest { limit: 1_000, cursor };
-        store.list_deliveries(app, id.clone(), None, page)
+        store.list_deliveries(app, id.clone(), DeliveryFilter::default(), page)
     };
     let first = list(None).await.unwrap();
     assert_eq!(first.rows.len(), PAGES_READ_MAX);

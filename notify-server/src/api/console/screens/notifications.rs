@@ -187,6 +187,7 @@ struct Deliveries {
     path_id: String,
     id: String,
     outcome: String,
+    reason: String,
     outcomes: &'static [&'static str],
     deliveries: Vec<DeliveryRow>,
     next: Option<String>,
@@ -221,11 +222,12 @@ async fn deliveries(visit: Visit) -> Result<Response, ApiError> {
     let layout = visit.app_layout(&scope, "Deliveries", "Notifications").await?;
     let id = visit.ctx.path_param("id")?.into_owned();
     let path_id = encoded(&id);
-    let (outcome, cursor) = (visit.query("outcome")?, visit.query("cursor")?);
+    let (outcome, reason) = (visit.query("outcome")?, visit.query("reason")?);
     let path = format!(
-        "/v1/notifications/{path_id}/deliveries?cursor={}&outcome={}",
-        encoded(&cursor),
-        encoded(&outcome)
+        "/v1/notifications/{path_id}/deliveries?cursor={}&outcome={}&reason={}",
+        encoded(&visit.query("cursor")?),
+        encoded(&outcome),
+        encoded(&reason)
     );
     let page: DeliveryList = visit.get(&scope, &path).await?;
     let page = Deliveries {
@@ -234,6 +236,7 @@ async fn deliveries(visit: Visit) -> Result<Response, ApiError> {
         path_id,
         id,
         outcome,
+        reason,
         outcomes: &DeliveryOutcome::NAMES,
         deliveries: page.deliveries.into_iter().map(DeliveryRow::of).collect(),
         next: page.next_cursor,

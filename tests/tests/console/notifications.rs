@@ -1,0 +1,124 @@
+//! The pages of a notification: its counts, its deliveries, explanations, and cancelling it.
+
+use anyhow::Result;
+use notify_core::{CreateNotification, NotificationId, Platform, Tag};
+use notify_sandbox::ScriptedResponse;
+use notify_tests::{TestServer, android, ios, register, tomorrow, until};
+use serde_json::json;
+
+use super::{first_app, operator};
+
+/// Waits until this many deliveries have an outcome.
+async fn settled(server: &TestServer, id: &NotificationId, count: u64) -> Result<()> {
+    until("the deliveries have outcomes", async || {
+        let counts = server.client().notifications().get(id).await?.counts;
+        Ok((counts.targeted > 0 && counts.targeted - counts.pending == count).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn cancel_shows_what_was_canceled() -> Result<()> {
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let client = server.client();
+    let busy = ScriptedResponse::reason("UNAVAILABLE").retry_after(600);
+    register(&client, [android(1, &ScriptedResponse::ok()), android(2, &busy)]).await?;
+    let id = client
+        .notifications()
+        .create(&CreateNotification::to_platforms([Platform::Android], "Hello"))
+        .await?
+        .id;
+    settled(&server, &id, 1).await?;
+    let page = format!("apps/{app}/notifications/{id}");
+    assert!(operator.get(&page).await.text.contains("Cancel the notification"));
+    let canceled = operator.submit(&format!("{page}/cancel"), &[]).await?;
+    assert_eq!(canceled.header("location"), format!("../{id}?done=canceled"));
+    server.completed(&id).await?;
+    let shown = operator.get(&format!("{page}?done=canceled")).await.text;
+    assert!(shown.contains("Messages that were sent already stay sent."), "{shown}");
+    for count in ["sent", "canceled"] {
+        let link = format!("deliveries?outcome={count}\">1</a>");
+        assert!(shown.contains(&link), "{count}: {shown}");
+    }
+    assert!(!shown.contains("Cancel the notification"), "{shown}");
+    assert!(!shown.contains("data-live"), "a final page does not refresh itself: {shown}");
+
+    let later = CreateNotification::to_platforms([Platform::Android], "Later").send_at(tomorrow());
+    let later = client.notifications().create(&later).await?.id;
+    operator.submit(&format!("apps/{app}/notifications/{later}/cancel"), &[]).await?.is(303);
+    let shown = operator.get(&format!("apps/{app}/notifications/{later}")).await.text;
+    assert!(shown.contains("<span class=\"badge bad\">canceled</span>"), "{shown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_device() -> Result<()>
+{
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let client = server.client();
+    let devices = [
+        android(1, &ScriptedResponse::reason("UNREGISTERED")),
+        android(2, &ScriptedResponse::ok()),
+        android(3, &ScriptedResponse::reason("UNAVAILABLE").retry_after(600)),
+        ios(4, &ScriptedResponse::ok()),
+    ];
+    register(&client, devices).await?;
+    let caller = server.caller();
+    for device in ["a1", "a3", "i4"] {
+        let tags = json!({"tags": [Tag::new("vip", true)]});
+        caller.post(&format!("/v1/devices/{device}/tags"), &tags).await.ok();
+    }
+    let mut request = CreateNotification::to_platforms([Platform::Android], "Hello");
+    request.content.tags = Some(vec!["vip".into()]);
+    let id = client.notifications().create(&request).await?.id;
+    settled(&server, &id, 1).await?;
+    let page = format!("apps/{app}/notifications/{id}");
+    for (device, outcome, step) in [
+        ("a1", "unregistered", "address_dead"),
+        ("a2", "not_targeted", "lacks_tag"),
+        ("i4", "not_targeted", "not_targeted"),
+        ("a3", "pending", "next_attempt"),
+    ] {
+        let why = operator.get(&format!("{page}/explain?device={device}")).await.text;
+        assert!(why.contains(&format!("<strong>{outcome}</strong>")), "{device}: {why}");
+        assert!(why.contains(&format!("<code>{step}</code>")), "{device}: {why}");
+    }
+    let untagged = operator.get(&format!("{page}/explain?device=a2")).await.text;
+    assert!(untagged.contains("known only now"), "{untagged}");
+    let list = operator.get(&format!("{page}/deliveries")).await.text;
+    assert!(list.contains("explain?device=a1\">Why?</a>"), "{list}");
+    operator.get(&format!("{page}/explain?device=ghost")).await.is(404);
+    Ok(())
+}
+
+#[tokio::test]
+async fn failures_of_one_reason_lead_to_their_devices() -> Result<()> {
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let client = server.client();
+    let devices = [
+        android(1, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),
+        android(2, &ScriptedResponse::reason("INVALID_ARGUMENT")),
+        android(3, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),
+        android(4, &ScriptedResponse::ok()),
+    ];
+    register(&client, devices).await?;
+    let id = client
+        .notifications()
+        .create(&CreateNotification::to_platforms([Platform::Android], "Hello"))
+        .await?
+        .id;
+    server.completed(&id).await?;
+    let page = operator.get(&format!("apps/{app}/notifications/{id}")).await.text;
+    let link = format!("notifications/{id}/deliveries?reason=SENDER_ID_MISMATCH\"");
+    assert!(page.contains(&link), "{page}");
+    let path = format!("apps/{app}/notifications/{id}/deliveries?reason=SENDER_ID_MISMATCH");
+    let list = operator.get(&path).await.text;
+    for (device, is_listed) in [("a1", true), ("a2", false), ("a3", true), ("a4", false)] {
+        let link = format!("explain?device={device}\"");
+        assert_eq!(list.contains(&link), is_listed, "{device}: {list}");
+    }
+    Ok(())
+}
