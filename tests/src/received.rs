@@ -31,7 +31,7 @@ impl ReceivedByToken {
 
     /// The accepted messages after which the same device got another message, although it needed none.
     #[must_use]
-    pub fn repeated(&self) -> Vec<&ReceivedRequest> {
+    pub fn accepted_and_sent_again(&self) -> Vec<&ReceivedRequest> {
         let mut repeated = Vec::new();
         for messages in self.by_token.values() {
             let Some((_, earlier)) = messages.split_last() else { continue };

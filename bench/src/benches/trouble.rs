@@ -63,7 +63,10 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
 }
 
 /// The rules of the fake APNs. Of the first requests, one for each device, 10 % are unregistered, 2.5 % fail
-/// and 2.5 % are throttled. The later requests, which are retries, succeed.
+/// and 2.5 % are throttled. The later requests, which are retries, succeed: `times` ends the rules. A rule
+/// counts only the requests that no rule before it took. So the second rule sees 90 % of the requests
+/// (0.9 / 36 = 1/40) and the third 87.5 % (0.875 / 35 = 1/40). A `GOAWAY` follows every `goaway_every` requests
+/// in addition.
 fn rules(scale: &Scale) -> Value {
     let (devices, goaway) = (scale.send_devices, scale.goaway_every);
     json!([

@@ -61,8 +61,9 @@ pub(crate) enum Apps {
         /// Tag that a browser may set on itself; repeatable.
         #[arg(long = "tag", value_name = "NAME", requires = "origins")]
         tags: Vec<String>,
-        /// Host of a push service, `*.` for a whole domain; repeatable. Replaces the hosts of the known
-        /// browsers.
+        /// Host of a push service that browsers may use, such as `fcm.googleapis.com`, or
+        /// `*.push.apple.com` for all names below a domain; repeatable. Without it: the push services
+        /// of Chrome, Firefox, Safari and Edge.
         #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
         push_services: Vec<String>,
         /// Revoke the access of all pages.

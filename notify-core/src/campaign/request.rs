@@ -9,8 +9,8 @@ use crate::json::JsonObject;
 use crate::request::model;
 use crate::{FeedId, Timestamp};
 
-/// Most elements that the reader keeps of a list that has no constant for its limit. The rules allow
-/// far fewer elements in these lists.
+/// The number of elements of a list that are kept while reading, for the lists without a limit constant of
+/// their own. It only bounds memory: the rules refuse such lists much earlier.
 pub(super) const LIST_KEPT_MAX: usize = 100;
 /// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;

@@ -1,8 +1,8 @@
 //! The playground: an application whose providers are fakes on the loopback interface, in this
 //! process. With it, a first notification needs no account of any provider.
 //!
-//! Nothing of the playground outlives the server. The ids of its applications begin with a fixed
-//! prefix ([`ID_FIRST`]), and each start erases the applications with this prefix.
+//! A playground does not survive a restart: each start of a server erases the applications that an
+//! earlier run left in the database. It finds them by the fixed prefix of their ids ([`ID_FIRST`]).
 
 #[cfg(feature = "sandbox")]
 mod devices;

@@ -184,16 +184,10 @@ async fn a_browser_key_must_be_a_point_on_the_curve() {
     let server = TestServer::without_providers().await;
     // 4, and 64 times 1: it has the form of an uncompressed point but is not on the curve.
     let nowhere = format!("BAEB{}", "AQEB".repeat(20) + "AQE");
-    let body = json!({"platform": "web", "subscription": {"endpoint": "https://10.0.0.1/push",
+    let body = json!({"platform": "web", "subscription": {"endpoint": "https://push.example/push",
         "keys": {"auth": "BTBZMqHH6r4Tts7J_aSIgg", "p256dh": nowhere}}});
     let refused = server.caller().post("/v1/subscriptions", &body).await;
-    refused.rejected(
-        400,
-        &[
-            &format!("subscription.endpoint: {PRIVATE}"),
-            "subscription.keys.p256dh: must be a point of the curve P-256",
-        ],
-    );
+    refused.rejected(400, &["subscription.keys.p256dh: must be a point of the curve P-256"]);
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ fn check_what_arrived(server: &RestartableServer, id: &NotificationId) {
     // Each repeat is attributed to the process whose outcome was not on disk yet: the one that sent the
     // message before it. No process may cause more repeats than its credit allows.
     let mut by_process = vec![0; server.ended.len() + 1];
-    for message in journal.repeated() {
+    for message in journal.accepted_and_sent_again() {
         let is_before = |ended: &EndedProcess| ended.last_connection < message.connection;
         by_process[server.ended.partition_point(is_before)] += 1;
     }

@@ -14,9 +14,9 @@ use crate::manual_clock::{ALL, ManualServer};
 const CROWD: u64 = 2_000;
 /// The number of connections of each provider that send a `GOAWAY`. For this many `GOAWAY`, the server
 /// resends a message without a delay.
-const GOODBYES: u32 = 2;
-/// The least number of messages between two `GOAWAY`.
-const BETWEEN: u32 = 250;
+const GOAWAYS: u32 = 2;
+/// The distance of two `GOAWAY` in messages. Up to half of it is added at random.
+const DISTANCE: u32 = 250;
 /// The highest last stream in a `GOAWAY`. The server waits for the response to any stream up to it, so it
 /// lies far below the streams in flight.
 const LAST_MAX: u32 = 9;
@@ -27,22 +27,31 @@ fn numbers(seed: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(seed), step).skip(1).map(|number| number >> 8)
 }
 
-/// A `GOAWAY` declares the last stream that was processed. Here it declares an old stream, which disowns
-/// streams that got a response since. No device is skipped, only disowned messages are repeated, and a repeat
-/// has the identity of the original. `delivery` tests that a correct `GOAWAY` repeats nothing.
+/// The rules that make connections of a provider send a `GOAWAY` with a last stream that is too low.
+fn goaway_rules(provider: Provider, seed: u32) -> Vec<Rule> {
+    let rule = |(number, random): (u32, u32)| {
+        let goaway = ScriptedResponse {
+            last_stream_id: Some((random % LAST_MAX) | 1),
+            ..ScriptedResponse::fault(Fault::Goaway).first(1)
+        };
+        let after = (1 + number) * DISTANCE + random % (DISTANCE / 2);
+        Rule::on(provider, goaway).after(after)
+    };
+    (0..GOAWAYS).zip(numbers(seed)).map(rule).collect()
+}
+
+/// A `GOAWAY` names the last stream that was processed. Here it names an early stream, so the streams that
+/// were answered since then count as unprocessed, and the server repeats them. No device is skipped,
+/// messages on other connections are not repeated, and a repeat has the identity of the original.
+/// `delivery` tests that a correct `GOAWAY` repeats nothing.
 #[tokio::test]
-async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing() -> Result<()> {
+async fn a_goaway_with_an_early_last_stream_repeats_only_its_connection_and_loses_nothing()
+-> Result<()> {
     let server = TestServer::start().await;
     register(&server.client(), crowd(CROWD)).await?;
     for (provider, seed) in [(Provider::Apns, 7), (Provider::Fcm, 11)] {
-        for (number, random) in (0..GOODBYES).zip(numbers(seed)) {
-            let last = Some((random % LAST_MAX) | 1);
-            let goodbye = ScriptedResponse {
-                last_stream_id: last,
-                ..ScriptedResponse::fault(Fault::Goaway).first(1)
-            };
-            let after = (1 + number) * BETWEEN + random % (BETWEEN / 2);
-            server.sandbox().add_rule(Rule::on(provider, goodbye).after(after))?;
+        for rule in goaway_rules(provider, seed) {
+            server.sandbox().add_rule(rule)?;
         }
     }
     let both = [Platform::Android, Platform::Ios];
@@ -50,18 +59,19 @@ async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (CROWD, CROWD), "{record:?}");
-    let journal = server.sandbox().received();
-    let goodbyes = journal.iter().filter(|message| message.reason.as_deref() == Some("goaway"));
-    let denying: HashSet<u64> = goodbyes.map(|message| message.connection).collect();
-    assert_eq!(denying.len(), 2 * GOODBYES as usize);
-    let journal = ReceivedByToken::of(journal);
-    assert_eq!(journal.reached(), usize::try_from(CROWD)?);
-    let repeated = journal.repeated();
+    let received = server.sandbox().received();
+    let goaways = received.iter().filter(|message| message.reason.as_deref() == Some("goaway"));
+    let goaway_connections: HashSet<u64> = goaways.map(|message| message.connection).collect();
+    assert_eq!(goaway_connections.len(), 2 * GOAWAYS as usize);
+    let by_token = ReceivedByToken::of(received);
+    assert_eq!(by_token.reached(), usize::try_from(CROWD)?);
+    let repeated = by_token.accepted_and_sent_again();
     println!("{} repeated", repeated.len());
     for message in repeated {
-        assert!(denying.contains(&message.connection), "repeated without need: {message:?}");
+        let is_expected = goaway_connections.contains(&message.connection);
+        assert!(is_expected, "repeated without need: {message:?}");
     }
-    assert_eq!(journal.identities(), HashSet::from([id.to_string()]));
+    assert_eq!(by_token.identities(), HashSet::from([id.to_string()]));
     server.stop().await;
     Ok(())
 }

@@ -40,8 +40,13 @@ async fn poll(caller: &Caller) -> Result<[String; 2]> {
     Ok([call(0)?, call(1)?])
 }
 
-/// Causes events until a command that starts with new events prints one, which shows that it is connected.
-async fn shows(tail: &mut Following, caller: &Caller, call: &str) -> Result<String> {
+/// Posts `call` again and again until `notify tail` prints a line, and returns the line. Without `--since`,
+/// `tail` prints only events after it has connected, so a single earlier event could be missed.
+async fn first_line_while_posting(
+    tail: &mut Following,
+    caller: &Caller,
+    call: &str,
+) -> Result<String> {
     let mut line = std::pin::pin!(tail.line());
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
     loop {
@@ -77,7 +82,7 @@ async fn tail_prints_events_and_resumes_where_it_ended() -> Result<()> {
     let [first, second] = poll(&caller).await?;
     let tail = ["tail", "--json", "--type", "poll.answered"];
     let mut following = notify.follow(&tail)?;
-    shows(&mut following, &caller, &first).await?;
+    first_line_while_posting(&mut following, &caller, &first).await?;
     let mut cursors = Vec::new();
     for _ in 0..3 {
         caller.post(&second, &json!({})).await.ok();

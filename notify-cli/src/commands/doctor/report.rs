@@ -18,8 +18,9 @@ fn mark(status: Status) -> char {
     }
 }
 
-/// The finding as text: its check, the detail, and the remedy. The remedy is omitted if `printed_hints`
-/// contains it, and is added to `printed_hints`. These are pairs of what was checked and its remedy.
+/// The finding as text: its check, detail and remedy. A remedy is printed once: it is omitted if
+/// `printed_hints` has it for the same subject, also as part of a longer remedy. `printed_hints` has a pair
+/// of subject and remedy for each earlier finding with a remedy; this function adds its own.
 fn finding_lines(
     finding: &Finding,
     printed_hints: &mut Vec<(String, String)>,

@@ -308,8 +308,9 @@ impl Lane {
         decide(SendResult::Unknown { reason }, attempt, &self.context.config.retry)
     }
 
-    /// Records a rejection of our credentials. Returns whether its delivery waits until deliveries are no
-    /// longer held. Otherwise the rejection is only suspected to concern all deliveries.
+    /// Records a rejection of our credentials. Returns true if the delivery is postponed until the lane
+    /// sends again, and false if the rejection may concern this address alone: the delivery is then retried
+    /// as after an unknown answer.
     fn on_auth_failure(
         &self,
         reason: &Reason,
@@ -320,8 +321,8 @@ impl Lane {
         // The slot stays locked until the breaker is updated. Otherwise a new configuration could be
         // held because of an answer to the earlier configuration.
         let slot = self.provider_slot();
-        // An answer to an earlier configuration holds nothing. Its delivery is attempted again with the
-        // current configuration.
+        // The rejected configuration is not used any more, so no breaker opens. The delivery is
+        // postponed, and sent with the current configuration.
         if context.version != slot.version {
             return true;
         }

@@ -56,8 +56,8 @@ enum TimeOfDay {
     At(usize),
 }
 
-/// A date whose parts can have any order. The parser removes each part that it has understood, so
-/// that the numbers and words of the day are left at the end.
+/// A date whose parts can have any order. The parser takes the time, am or pm, and the zone out of
+/// `tokens`, one after the other. The tokens that remain are the day, the month and the year.
 struct Loose {
     tokens: Vec<Token>,
     time: Option<Time>,

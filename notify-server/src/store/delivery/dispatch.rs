@@ -139,10 +139,11 @@ pub struct AudienceDevice {
     pub trust: AddressTrust,
 }
 
-/// How much the responses to an address say about the credentials of the application. Any visitor
-/// of a page can register an invented Web Push address, without an API key or through the backend
-/// of the application. The rejection of such an address does not mean that the credentials are
-/// wrong. Addresses of other platforms are always [`AddressTrust::Verified`].
+/// How much the responses to an address say about the credentials of the application. A visitor of
+/// a website can invent a Web Push address. The website registers it without an API key, or the
+/// backend of the application registers it, which cannot recognize the invention. If such an address
+/// is rejected, this does not mean that the credentials are wrong. Addresses of other platforms are
+/// always [`AddressTrust::Verified`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressTrust {
     /// The address has received a message and was registered with an API key.

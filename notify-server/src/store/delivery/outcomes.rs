@@ -296,11 +296,11 @@ mod tests {
     fn a_damaged_chunk_is_an_error_not_a_panic() {
         let chunk =
             encode(key(0), &[outcome(1, Outcome::Failed, Some("InternalServerError"))]).unwrap();
-        // The words without entries are a valid chunk. A chunk that is cut anywhere else is
-        // damaged.
-        let reasons = 2 + "InternalServerError".len();
+        // A chunk that is cut directly after its words is valid and has no entries. Cut anywhere
+        // else, it is damaged. The words are their number, and each has its length before it.
+        let words_end = 1 + 1 + "InternalServerError".len();
         for end in 0..chunk.len() {
-            assert_eq!(decode(key(0), &chunk[..end]).is_ok(), end == reasons, "cut at {end}");
+            assert_eq!(decode(key(0), &chunk[..end]).is_ok(), end == words_end, "cut at {end}");
         }
         assert!(decode(key(0), &[0xff; 12]).is_err());
     }

@@ -222,7 +222,7 @@ impl Session {
 
     /// Begins a write transaction and returns whether the database has the mark of a move. This
     /// takes one round trip.
-    pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
+    pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});

@@ -53,15 +53,15 @@ impl Connection {
         }
     }
 
-    /// Begins a write transaction and returns whether the database has the mark of a move
-    /// (`moves.rs`).
-    pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
+    /// Begins a write transaction. Returns whether the database has the mark of a move. Callers use
+    /// `moves::begin_write_checked`, which decides what the mark means.
+    pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
                 run(connection, "begin immediate")?;
                 Ok(connection.prepare_cached("select no from moves")?.exists([])?)
             }
-            Self::Postgres(session) => session.begin_write_checked(),
+            Self::Postgres(session) => session.begin_write_and_find_mark(),
         }
     }
 

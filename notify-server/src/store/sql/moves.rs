@@ -96,7 +96,8 @@ pub(in crate::store) fn set_move_mark(
 /// [`Error::Moved`] when the database is the target of an unfinished move or the source of a
 /// finished one.
 pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
-    let mark = if connection.begin_write_checked()? { read_move_mark(connection)? } else { None };
+    let mark =
+        if connection.begin_write_and_find_mark()? { read_move_mark(connection)? } else { None };
     let refusal = match mark {
         None => return Ok(()),
         // The move was interrupted. This write may change rows that the move has copied, so the

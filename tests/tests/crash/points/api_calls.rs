@@ -122,7 +122,9 @@ async fn every_call_is_atomic_when_the_process_ends() -> Result<()> {
         for (stage, is_done) in STAGES.into_iter().zip([false, true]) {
             n += 1;
             let point = format!("{} {stage}", call.operation);
-            end_in(&mut server, &around, &call, stage, is_done, n).await.with_context(|| point)?;
+            crash_at(&mut server, &around, &call, stage, is_done, n)
+                .await
+                .with_context(|| point)?;
         }
     }
     println!("T1b: {n} points of calls");
@@ -132,7 +134,9 @@ async fn every_call_is_atomic_when_the_process_ends() -> Result<()> {
     Ok(())
 }
 
-async fn end_in(
+/// Ends the process at `stage` of the call's operation, starts it again, and repeats the call. `is_done` is
+/// whether the commit happened before the end. `n` makes the names of the call unique.
+async fn crash_at(
     server: &mut RestartableServer,
     around: &Around,
     call: &Call,
@@ -141,22 +145,30 @@ async fn end_in(
     n: usize,
 ) -> Result<()> {
     let mut made = String::new();
-    for before in &call.before {
-        let answer = around.ask(server, before, n, &made).await?.ok();
+    for prerequisite in &call.before {
+        let answer = around.ask(server, prerequisite, n, &made).await?.ok();
         answer["id"].as_str().unwrap_or_default().clone_into(&mut made);
     }
-    let before = around.look(server, call, n, &made).await?;
+    let effect_before = around.look(server, call, n, &made).await?;
+
     server.kill(CREDIT).await?;
-    let dying = dying(server.launch.data_dir(), call.operation, stage, 1);
-    server.start_again_as(&dying).await?;
+    let launch_to_crash = dying(server.launch.data_dir(), call.operation, stage, 1);
+    server.start_again_as(&launch_to_crash).await?;
     let answered = around.ask(server, &call.ask, n, &made).await;
     ensure!(answered.is_err(), "it is answered though it ends there: {answered:?}");
     ensure_aborted(server.ended(CREDIT).await?)?;
+
     server.start_again().await?;
-    let after = around.look(server, call, n, &made).await?;
+    let effect_after = around.look(server, call, n, &made).await?;
     if call.seen_at.is_some() {
-        assert_eq!(after != before, is_done, "{} {stage}: {before}, {after}", call.operation);
+        let has_effect = effect_after != effect_before;
+        assert_eq!(
+            has_effect, is_done,
+            "{} {stage}: {effect_before}, {effect_after}",
+            call.operation
+        );
     }
+
     let again = around.ask(server, &call.ask, n, &made).await?;
     let expected = if is_done { call.again } else { call.first };
     assert_eq!(again.status, expected, "{} {stage}: {}", call.operation, again.text);

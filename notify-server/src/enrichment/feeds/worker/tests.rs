@@ -89,19 +89,21 @@ fn successful_fetch_resets_failures_and_schedules_next() {
 #[test]
 fn permanent_redirect_is_applied_at_the_third_response() {
     let (b, c) = ("https://b.example/", "https://c.example/");
+    // (the stored move, the redirect in this response) and (the move, the url) that are stored then.
     let cases = [
-        (None, None, None, None),
-        (None, Some(b), Some((b, 1)), None),
-        (Some((b, 1)), Some(b), Some((b, 2)), None),
-        (Some((b, 2)), Some(b), None, Some(b)),
-        (Some((b, 2)), Some(c), Some((c, 1)), None),
-        (Some((b, 2)), None, None, None),
+        ((None, None), (None, None)),
+        ((None, Some(b)), (Some((b, 1)), None)),
+        ((Some((b, 1)), Some(b)), (Some((b, 2)), None)),
+        ((Some((b, 2)), Some(b)), (None, Some(b))),
+        ((Some((b, 2)), Some(c)), (Some((c, 1)), None)),
+        ((Some((b, 2)), None), (None, None)),
     ];
-    // The stored move, the new url of this response, the move and the url that are stored then.
-    for (stored, to, moved, url) in cases {
-        let written = to_feed_fetch(NOW, &claim(stored), Ok(FetchedFeed::Unchanged(head(to))));
-        let stored_move = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
-        assert_eq!((stored_move, written.url.as_deref()), (moved, url), "{stored:?} {to:?}");
+    for ((stored_move, redirect), expected) in cases {
+        let answer = Ok(FetchedFeed::Unchanged(head(redirect)));
+        let written = to_feed_fetch(NOW, &claim(stored_move), answer);
+        let written_move = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
+        let found = (written_move, written.url.as_deref());
+        assert_eq!(found, expected, "{stored_move:?} {redirect:?}");
     }
 }
 
