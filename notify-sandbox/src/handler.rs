@@ -15,7 +15,7 @@ use crate::script::{Environment, Fault, Provider};
 use crate::state::SandboxState;
 use crate::{apns, control, fcm, messenger, oauth, telegram, webpush};
 
-/// The largest request body that is read: 1 MiB. The rest of a larger body stays unread.
+/// The largest request body that is read by default: 1 MiB.
 pub(crate) const BODY_BYTES_MAX: usize = 1_048_576;
 
 pub(crate) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";

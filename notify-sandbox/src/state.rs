@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apns::{self, VerifiedTokens};
 use crate::credentials::{Certificate, Credentials, SandboxError};
+use crate::handler::BODY_BYTES_MAX;
 use crate::oauth::AccessTokens;
 use crate::rate_limits::RateLimits;
 use crate::request_log::RequestLog;
@@ -36,6 +37,8 @@ pub struct SandboxConfig {
     pub serves_control: bool,
     /// The most connections that are open at a time. More connections wait to be accepted.
     pub connections_max: usize,
+    /// The largest request body that is read, in bytes. The rest of a larger body stays unread.
+    pub body_bytes_max: usize,
     /// The clock of the sandbox.
     pub clock: Clock,
     /// The initial settings.
@@ -48,6 +51,7 @@ impl Default for SandboxConfig {
             log_entries_max: LOG_ENTRIES_MAX,
             serves_control: true,
             connections_max: Semaphore::MAX_PERMITS,
+            body_bytes_max: BODY_BYTES_MAX,
             clock: Clock::default(),
             settings: Settings::default(),
         }
@@ -174,6 +178,7 @@ pub(crate) struct TokenInfo {
 pub(crate) struct SandboxState {
     pub(crate) origin: String,
     pub(crate) serves_control: bool,
+    pub(crate) body_bytes_max: usize,
     /// A permit for each connection that may be opened.
     pub(crate) connection_permits: Arc<Semaphore>,
     pub(crate) credentials: Credentials,
@@ -197,6 +202,7 @@ impl SandboxState {
         Ok(Self {
             origin: format!("https://{}", connectable_address(address)),
             serves_control: config.serves_control,
+            body_bytes_max: config.body_bytes_max,
             connection_permits: Arc::new(Semaphore::new(config.connections_max)),
             credentials: Credentials::generate(address.ip())?,
             clock: config.clock,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use notify_client::{Client, Error};
 use notify_core::{
-    AppId, CreateNotification, DeviceId, ListDeliveries, NotificationId, PageQuery, Platform,
-    Playground, PlaygroundAnswer, PlaygroundMessage, RegisterDevice,
+    AppId, CreateNotification, DeviceId, ListAudit, ListDeliveries, NotificationId, PageQuery,
+    Platform, Playground, PlaygroundAnswer, PlaygroundMessage, RegisterDevice,
 };
 use notify_tests::{Backend, Notify, TestServer, completed, until};
 use serde_json::json;
@@ -231,6 +231,23 @@ async fn a_second_start_returns_the_running_playground() -> Result<()> {
     admin.delete_app(again.app_id).await?;
     assert!(is_not_found(&admin.get_playground().await));
     assert_ne!(admin.start_playground().await?.app_id, again.app_id);
+    server.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starting_and_stopping_are_in_the_audit_trail() -> Result<()> {
+    let server = server().await;
+    let client = server.client();
+    let app = client.admin().start_playground().await?.app_id;
+    // The second start changes nothing.
+    client.admin().start_playground().await?;
+    client.admin().stop_playground().await?;
+    let trail = client.admin().list_audit(&ListAudit::default()).await?.entries;
+    let changes = trail.iter().map(|entry| (entry.action.as_str(), entry.app_id));
+    // The test has configured the providers of another application before.
+    let changes: Vec<_> = changes.filter(|(action, _)| *action != "put_provider").collect();
+    assert_eq!(changes, [("stop_playground", Some(app)), ("start_playground", Some(app))]);
     server.stop().await;
     Ok(())
 }

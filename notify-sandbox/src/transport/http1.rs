@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::HANDSHAKE_TIMEOUT;
-use crate::handler::{BODY_BYTES_MAX, ConnState, Context, Request, TransportAction, handle};
+use crate::handler::{ConnState, Context, Request, TransportAction, handle};
 use crate::rules::TrailingBytes;
 use crate::state::SandboxState;
 
@@ -49,7 +49,8 @@ async fn respond(
     request: http::Request<Incoming>,
 ) -> io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
-    let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(io::Error::other)?;
+    let body =
+        Limited::new(body, state.body_bytes_max).collect().await.map_err(io::Error::other)?;
     let request = Request { head, body: body.to_bytes(), stream: number };
     let reaction = handle(Context { state: &state, conn: &conn, request: &request });
     if reaction.delay_ms > 0 {

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::HANDSHAKE_TIMEOUT;
 use super::frame_filter::{FrameInjector, filter};
 use crate::handler::{
-    BODY_BYTES_MAX, ConnState, Context, Reaction, Request, StreamLimit, TransportAction, handle,
+    ConnState, Context, Reaction, Request, StreamLimit, TransportAction, handle,
     skips_initial_stream_limit,
 };
 use crate::rules::TrailingBytes;
@@ -147,7 +147,7 @@ impl Streams {
         let (state, conn) = (Arc::clone(&self.state), Arc::clone(&self.conn));
         let last = Arc::clone(&self.last);
         self.open.push(Box::pin(async move {
-            let Ok(body) = read_body(body).await else {
+            let Ok(body) = read_body(body, state.body_bytes_max).await else {
                 return Completion::ChangeLimit(StreamLimit::Keep);
             };
             if stream > last.load(Ordering::Relaxed) {
@@ -284,8 +284,8 @@ async fn send_trailing(
     }
 }
 
-/// Reads a body to its end, or until it exceeds [`BODY_BYTES_MAX`].
-async fn read_body(mut body: RecvStream) -> Result<Bytes, h2::Error> {
+/// Reads a body to its end, or until it exceeds `bytes_max`.
+async fn read_body(mut body: RecvStream, bytes_max: usize) -> Result<Bytes, h2::Error> {
     let mut whole = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk?;
@@ -294,7 +294,7 @@ async fn read_body(mut body: RecvStream) -> Result<Bytes, h2::Error> {
             return Ok(chunk);
         }
         whole.extend_from_slice(&chunk);
-        if whole.len() > BODY_BYTES_MAX {
+        if whole.len() > bytes_max {
             break;
         }
     }

@@ -83,7 +83,7 @@ pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Res
     let store = open_or_create(config).await?;
     let key = make_key(KeyKind::Admin, None, now);
     let id = key.stored.id;
-    store.add_admin_key(key.stored).await.context("the admin key was not created")?;
+    store.add_recovery_key(key.stored).await.context("the admin key was not created")?;
     store.close().await;
     let mut answer = Map::new();
     answer.insert("id".into(), id.to_string().into());

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use notify_core::{
-    AppId, Device, DeviceId, LANGUAGE_DEFAULT, NewApp, PLAYGROUND_MESSAGES_MAX, Platform,
-    PlaygroundAnswer, PlaygroundMessage, PlaygroundMessageList, PlaygroundResponse, ProviderKind,
-    Timestamp,
+    AppId, AuditEntry, Device, DeviceId, LANGUAGE_DEFAULT, NewApp, PLAYGROUND_MESSAGES_MAX,
+    Platform, PlaygroundAnswer, PlaygroundMessage, PlaygroundMessageList, PlaygroundResponse,
+    ProviderKind, Timestamp,
 };
 use notify_sandbox::{Clock as SandboxClock, ReceivedRequest, Sandbox, SandboxConfig};
 use secrecy::SecretString;
@@ -22,6 +22,7 @@ use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, make_key, reveal};
 use crate::secrets::MasterKey;
+use crate::store::audit::{record_next_write, take_pending, with_audit};
 use crate::store::{
     AppNo, BackendError, DeviceFilter, InstanceId, PageRequest, ProviderRow, SharedStore,
     StoreError, before_deadline,
@@ -31,6 +32,9 @@ use crate::store::{
 const NAME: &str = "Playground";
 /// The most connections to the fake providers. The server opens a few to each of them.
 const CONNECTIONS_MAX: usize = 64;
+/// The largest request body that the fake providers read, in bytes. No message of the server is as large. The
+/// log keeps bodies as JSON values, which take up to 16 times the memory.
+const BODY_BYTES_MAX: usize = 32_768;
 /// The most devices whose ids are found by their addresses.
 const DEVICES_MAX: u32 = 1_000;
 /// The random bits of an id, which follow its prefix.
@@ -73,13 +77,13 @@ impl Playground {
     /// `Refused` while another server uses the database, whose fakes this server could not reach.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<notify_core::Playground, StoreError> {
         let playground = Arc::clone(self);
-        to_the_end(async move {
+        to_the_end(|entry| async move {
             let mut running = playground.running.lock().await;
             playground.forget_erased(&mut running).await?;
             if let Some(running) = &*running {
                 return Ok(running.view_with_key());
             }
-            let started = playground.create().await?;
+            let started = playground.create(entry).await?;
             Ok(running.insert(started).view_with_key())
         })
         .await
@@ -91,10 +95,11 @@ impl Playground {
     /// `NotFound` when the playground does not run.
     pub(crate) async fn stop(self: &Arc<Self>) -> Result<(), StoreError> {
         let playground = Arc::clone(self);
-        to_the_end(async move {
+        to_the_end(|entry| async move {
             let mut running = playground.running.lock().await;
             playground.forget_erased(&mut running).await?;
             let app = running.as_ref().ok_or(StoreError::NotFound)?.app;
+            record_change(entry, app);
             playground.deps.store.delete_app(app).await?;
             if let Some(running) = running.take() {
                 running.sandbox.stop().await;
@@ -182,12 +187,13 @@ impl Playground {
         }
     }
 
-    /// Creates the fake providers and the application.
-    async fn create(&self) -> Result<Running, StoreError> {
+    /// Creates the fake providers and the application. `entry` describes the operator's request for the
+    /// audit trail.
+    async fn create(&self, entry: Option<AuditEntry>) -> Result<Running, StoreError> {
         self.check_no_other_server().await?;
         // A start that failed may have left an application.
         erase(&self.deps.store).await?;
-        let created = match self.create_unchecked().await {
+        let created = match self.create_unchecked(entry).await {
             // A server that came up meanwhile may not have seen the application to erase it.
             Ok(running) => self.check_no_other_server().await.map(|()| running),
             Err(error) => Err(error),
@@ -201,7 +207,7 @@ impl Playground {
         created
     }
 
-    async fn create_unchecked(&self) -> Result<Running, StoreError> {
+    async fn create_unchecked(&self, entry: Option<AuditEntry>) -> Result<Running, StoreError> {
         let Deps { store, clock, master_key, .. } = &self.deps;
         let (sandbox, started_at) = (start_sandbox(clock.clone()).await?, clock.now());
         for rule in DEVICES.iter().flat_map(devices::Template::rules) {
@@ -210,6 +216,7 @@ impl Playground {
         let app = new_id();
         let key = make_key(KeyKind::Api, Some(NAME.to_owned()), started_at);
         let new = NewApp { name: NAME.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
+        record_change(entry, app);
         let no = store.create_app(app, new, Some(key.stored), started_at).await?;
         for (provider, config) in [
             (ProviderKind::Apns, sandbox.apns_config()),
@@ -272,11 +279,22 @@ impl Running {
     }
 }
 
-/// Runs `work` to its end, even if the caller goes away or its deadline passes.
-async fn to_the_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
+/// Runs `work` to its end, even if the caller goes away or its deadline passes. `work` gets the audit entry of
+/// the request, because its first write is not the operator's change.
+async fn to_the_end<T, W>(work: impl FnOnce(Option<AuditEntry>) -> W) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    W: Future<Output = Result<T, StoreError>> + Send + 'static,
+{
+    let work = with_audit(work(take_pending()));
     before_deadline(tokio::spawn(work)).await?.map_err(|error| StoreError::Backend(error.into()))?
+}
+
+/// Makes the next write insert the entry of a change of the playground's application.
+fn record_change(entry: Option<AuditEntry>, app: AppId) {
+    if let Some(entry) = entry {
+        record_next_write(AuditEntry { app_id: Some(app), ..entry });
+    }
 }
 
 async fn start_sandbox(clock: SharedClock) -> Result<Sandbox, StoreError> {
@@ -288,6 +306,7 @@ async fn start_sandbox(clock: SharedClock) -> Result<Sandbox, StoreError> {
         // Every user of this machine can connect, and the control API requires no key.
         serves_control: false,
         connections_max: CONNECTIONS_MAX,
+        body_bytes_max: BODY_BYTES_MAX,
         clock: SandboxClock::from_fn(move || clock.wall().as_ms()),
         ..SandboxConfig::default()
     };

@@ -50,7 +50,12 @@ fn change_pending(change: impl FnOnce(&mut AuditEntry)) {
 
 /// Discards the entry: a write has inserted it, or the change was refused.
 pub(crate) fn discard_pending() {
-    let _ = PENDING.try_with(|pending| pending.borrow_mut().take());
+    drop(take_pending());
+}
+
+/// Takes the entry, for work in another task: the entry does not follow it there.
+pub(crate) fn take_pending() -> Option<AuditEntry> {
+    PENDING.try_with(|pending| pending.borrow_mut().take()).ok().flatten()
 }
 
 /// The entry that the current write has to insert.

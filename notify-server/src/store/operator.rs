@@ -75,12 +75,17 @@ pub struct SessionCutoffs {
     pub used_before: Timestamp,
 }
 
+/// The most sessions of an admin key.
+pub(in crate::store) const SESSIONS_PER_KEY_MAX: i64 = 100;
 const SESSIONS: CursorCodec = CursorCodec { list: "sessions", owner: 0 };
 
 // Admin keys.
 
 impl Store {
     /// Adds an admin key.
+    ///
+    /// # Errors
+    /// `Refused` if the installation has [`ADMIN_KEYS_MAX`] keys.
     pub async fn add_admin_key(&self, key: NewKey) -> Result<(), StoreError> {
         self.write(Operation::AddAdminKey, move |tx| {
             let keys = tx
@@ -94,6 +99,12 @@ impl Store {
             insert_admin_key(tx, &key)
         })
         .await
+    }
+
+    /// Adds an admin key even if the installation has [`ADMIN_KEYS_MAX`] keys. An operator on the
+    /// server's machine needs it when the other keys are lost: without a key, none can be revoked.
+    pub async fn add_recovery_key(&self, key: NewKey) -> Result<(), StoreError> {
+        self.write(Operation::AddAdminKey, move |tx| insert_admin_key(tx, &key)).await
     }
 
     /// Lists the admin keys, oldest first.
@@ -164,7 +175,7 @@ impl Store {
 // Sessions.
 
 impl Store {
-    /// Creates a session.
+    /// Creates a session. If its admin key has [`SESSIONS_PER_KEY_MAX`] sessions, the oldest one ends.
     ///
     /// # Errors
     /// `NotFound` when the admin key was revoked.
@@ -182,6 +193,12 @@ impl Store {
                 session.address,
                 session.created_at.as_ms()
             ])?;
+            tx.prepare_cached(
+                "delete from sessions where no in
+                 (select no from sessions where admin_key_no = ?1 order by no desc
+                  limit ?2 offset ?3)",
+            )?
+            .execute([key_no, SESSIONS_PER_KEY_MAX, SESSIONS_PER_KEY_MAX])?;
             Ok(())
         })
         .await
@@ -254,11 +271,7 @@ impl Store {
             let ended = tx
                 .prepare_cached("delete from sessions where id = ?1")?
                 .execute([id.0.as_bytes()])?;
-            if ended == 0 {
-                return Err(StoreError::NotFound);
-            }
-            tx.changed(Change::Keys);
-            Ok(())
+            if ended == 0 { Err(StoreError::NotFound) } else { Ok(()) }
         })
         .await
     }

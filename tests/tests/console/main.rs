@@ -248,7 +248,8 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
             (text("action"), text("source"), &entry["object"])
         })
         .collect();
-    let phone = json!("phone");
+    // The start of the SHA-256 of `phone`: erasing the device leaves no trace of its id.
+    let phone = json!("sha256:45569da57f4b7bf4");
     let expected = [
         ("create_admin_key", None),
         ("delete_device", Some(&phone)),

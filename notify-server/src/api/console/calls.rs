@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt;
-use notify_core::{App, AppId, AuditEntry, AuditSource};
+use notify_core::{App, AppId, AppStatus, AuditSource};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 use super::page::Visit;
 use crate::api::error::ApiError;
 use crate::api::pipeline::RequestBody;
+use crate::api::pipeline::audit::{self, Operator};
 use crate::api::request_ctx::{Caller, RequestCtx};
-use crate::api::router::{Endpoint, Router, placeholder, segments};
+use crate::api::router::Router;
 use crate::api::routes::routes;
 use crate::store::AppAccess;
 use crate::store::audit::{discard_pending, record_next_write};
@@ -120,7 +121,7 @@ impl Visit {
         self.call(self.as_admin(method, path, json(body)?)).await
     }
 
-    /// A write under `/v1` of an application. `idempotency_key` is that of the form, so that a form that is
+    /// A write under `/v1` of an application, which must not be suspended. `idempotency_key` is that of the form, so that a form that is
     /// submitted twice takes effect once.
     pub(super) async fn change<T: DeserializeOwned>(
         &self,
@@ -130,6 +131,11 @@ impl Visit {
         body: &impl Serialize,
         idempotency_key: Option<&str>,
     ) -> Result<T, ApiError> {
+        // The API refuses the keys of a suspended application. The console only reads its data.
+        if scope.app.status == AppStatus::Suspended {
+            let what = "is suspended: activate it in its settings first";
+            return Err(ApiError::invalid("application", what));
+        }
         self.call(Call {
             caller: scope.caller.clone(),
             app: Some(scope.app.id),
@@ -169,7 +175,12 @@ impl Visit {
             request_id: self.ctx.request_id.clone(),
         };
         if !matches!(ctx.parts.method, Method::GET | Method::HEAD) {
-            record_next_write(self.audit_entry(&ctx, endpoint, call.app));
+            let operator = Operator {
+                key: &self.session.access.key,
+                source: AuditSource::Console,
+                app: call.app,
+            };
+            record_next_write(audit::entry(&ctx, endpoint, operator));
         }
         let result = endpoint.call(ctx).await;
         // A refused change leaves no entry for a later write of the page.
@@ -181,28 +192,6 @@ impl Visit {
         serde_json::from_slice(&body.to_bytes()).map_err(|error| {
             ApiError::Internal(format!("a response of the API is not its model: {error}").into())
         })
-    }
-
-    fn audit_entry(&self, ctx: &RequestCtx, endpoint: &Endpoint, app: Option<AppId>) -> AuditEntry {
-        let is_below_app = endpoint.path.starts_with("/admin/v1/apps/{id}");
-        let app_id = match app {
-            None if is_below_app => ctx.id("id").ok(),
-            other => other,
-        };
-        // The object is the first id in the path that is not the application's.
-        let is_app_id = |name: &str| is_below_app && name == "id";
-        let object = segments(endpoint.path).filter_map(placeholder).find(|name| !is_app_id(name));
-        AuditEntry {
-            at: ctx.received_at,
-            action: endpoint.docs.operation_id.to_owned(),
-            app_id,
-            object: object.and_then(|name| ctx.path_param(name).ok()).map(Into::into),
-            key_id: self.session.access.key.id,
-            key_name: self.session.access.key.label.clone(),
-            address: ctx.address.to_string(),
-            source: AuditSource::Console,
-            request_id: ctx.request_id.clone(),
-        }
     }
 }
 

@@ -9,18 +9,30 @@ use crate::api::request_ctx::decode_pairs;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
+/// The most fields of a form.
+const FIELDS_MAX: usize = 500;
+
 impl Form {
     /// Parses the body of a request.
     pub(super) fn parse(body: &Bytes) -> Result<Self, ApiError> {
         let text = std::str::from_utf8(body)
             .map_err(|_| ApiError::invalid("form", "must be percent-encoded UTF-8"))?;
+        if text.bytes().filter(|byte| *byte == b'&').count() >= FIELDS_MAX {
+            let what = format!("must have at most {FIELDS_MAX} fields");
+            return Err(ApiError::invalid("form", &what));
+        }
         Ok(Self(decode_pairs(text)?))
     }
 
     /// The first value of a field without surrounding space; empty if the form does not have it.
     pub(super) fn text(&self, name: &str) -> &str {
+        self.exact(name).trim()
+    }
+
+    /// The first value of a field, for names that the page filled in; empty if the form does not have it.
+    pub(super) fn exact(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| field == name);
-        field.map_or("", |(_, value)| value.trim())
+        field.map_or("", |(_, value)| value)
     }
 
     /// As [`Self::text`], but `None` if the value is empty.

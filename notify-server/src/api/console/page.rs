@@ -237,7 +237,7 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
         _ if status.is_client_error() => ("Not accepted", "Go back, correct it, and try again."),
         _ => (
             "The server could not do this now",
-            "It may have been stored or not. Send the same form again: it takes effect once.",
+            "The change may have been stored or not. Look before you send the form again.",
         ),
     };
     let errors = if matches!(error, ApiError::NotFound) { Vec::new() } else { error.errors() };

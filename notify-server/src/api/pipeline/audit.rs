@@ -5,27 +5,61 @@ use notify_core::{AppId, AuditEntry, AuditSource};
 
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::{Endpoint, placeholder, segments};
+use crate::keys::{hex, sha256};
+use crate::store::AdminKey;
 
-/// The audit entry of a request with which an administrator changes something; `None` for all other
-/// requests. The entry is stored only if the request writes.
-pub(super) fn entry(ctx: &RequestCtx, endpoint: &Endpoint) -> Option<AuditEntry> {
+/// The placeholder of device ids in paths.
+const DEVICE_ID: &str = "device_id";
+/// The hexadecimal digits of a hash in the audit trail.
+const DIGITS: usize = 16;
+
+/// Who changes something, and where.
+pub(crate) struct Operator<'a> {
+    /// The admin key.
+    pub(crate) key: &'a AdminKey,
+    /// The admin API or the console.
+    pub(crate) source: AuditSource,
+    /// The application that is changed; `None` for `/admin/v1`, whose paths name it.
+    pub(crate) app: Option<AppId>,
+}
+
+/// The audit entry of a request to the admin API; `None` for a request that changes nothing. The entry is
+/// stored only if the request writes.
+pub(super) fn entry_of_admin(ctx: &RequestCtx, endpoint: &Endpoint) -> Option<AuditEntry> {
     let Caller::Admin(key) = &ctx.caller else { return None };
     if matches!(ctx.parts.method, Method::GET | Method::HEAD) {
         return None;
     }
+    Some(entry(ctx, endpoint, Operator { key, source: AuditSource::Api, app: None }))
+}
+
+/// The audit entry of an operator's request.
+pub(crate) fn entry(ctx: &RequestCtx, endpoint: &Endpoint, operator: Operator<'_>) -> AuditEntry {
     let is_below_app = endpoint.path.starts_with("/admin/v1/apps/{id}");
+    let app_in_path = || if is_below_app { ctx.id::<AppId>("id").ok() } else { None };
     // The object is the first id in the path that is not the application's.
     let is_app_id = |name: &str| is_below_app && name == "id";
     let object = segments(endpoint.path).filter_map(placeholder).find(|name| !is_app_id(name));
-    Some(AuditEntry {
+    let object = object.and_then(|name| {
+        let id = ctx.path_param(name).ok()?;
+        Some(if name == DEVICE_ID { device_mark(&id) } else { id.into_owned() })
+    });
+    AuditEntry {
         at: ctx.received_at,
         action: endpoint.docs.operation_id.to_owned(),
-        app_id: if is_below_app { ctx.id::<AppId>("id").ok() } else { None },
-        object: object.and_then(|name| ctx.path_param(name).ok()).map(Into::into),
-        key_id: key.id,
-        key_name: key.label.clone(),
+        app_id: operator.app.or_else(app_in_path),
+        object,
+        key_id: operator.key.id,
+        key_name: operator.key.label.clone(),
         address: ctx.address.to_string(),
-        source: AuditSource::Api,
+        source: operator.source,
         request_id: ctx.request_id.clone(),
-    })
+    }
+}
+
+/// What the audit trail has of a device: the start of the SHA-256 of its id. The id may be an e-mail address,
+/// and erasing the device must not leave it here.
+fn device_mark(id: &str) -> String {
+    let hash = hex(&sha256(id.as_bytes()));
+    format!("sha256:{}", &hash[..DIGITS])
 }

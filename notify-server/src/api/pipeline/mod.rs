@@ -1,6 +1,6 @@
 //! The steps of every request, from its head to its response: [`Pipeline::handle`].
 
-mod audit;
+pub(crate) mod audit;
 mod auth;
 mod head;
 mod memory;
@@ -135,7 +135,7 @@ impl Pipeline {
                 address,
                 request_id,
             };
-            if let Some(entry) = audit::entry(&ctx, endpoint) {
+            if let Some(entry) = audit::entry_of_admin(&ctx, endpoint) {
                 record_next_write(entry);
             }
             endpoint.call(ctx).await

@@ -171,7 +171,7 @@ impl ClientAddresses {
         Self { trusted, has_warned: AtomicBool::new(false) }
     }
 
-    /// The client's address.
+    /// The client's address; an IPv4 address that is mapped to IPv6 is returned as IPv4.
     pub(super) fn address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {
@@ -181,7 +181,7 @@ impl ClientAddresses {
                  it share the rate limits of one client"
             );
         }
-        client.address
+        client.address.to_canonical()
     }
 }
 

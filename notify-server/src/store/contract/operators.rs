@@ -76,6 +76,10 @@ async fn an_installation_has_a_limited_number_of_admin_keys(store: &Store) {
     }
     let refused = store.add_admin_key(fixtures::key(200)).await;
     assert_eq!(refusal(refused), "keys: an installation has at most 100: revoke one first");
+    // An operator whose keys are lost needs another one to revoke them.
+    let recovery = fixtures::key(201);
+    store.add_recovery_key(recovery.clone()).await.unwrap();
+    assert!(store.admin_key(recovery.hash).await.unwrap().is_some());
 }
 
 #[apply(contract)]
@@ -108,6 +112,20 @@ async fn revoking_an_admin_key_ends_its_sessions(store: &Store) {
     assert_eq!(store.session([11; 32]).await.unwrap(), None);
     assert!(store.session([12; 32]).await.unwrap().is_some());
     assert!(is_unknown(&store.create_session(session(13, ada.id)).await));
+}
+
+#[apply(contract)]
+async fn the_oldest_session_of_an_admin_key_ends_at_the_limit(store: &Store) {
+    let (ada, grace) = (fixtures::key(1), fixtures::key(2));
+    store.add_admin_key(ada.clone()).await.unwrap();
+    store.add_admin_key(grace.clone()).await.unwrap();
+    store.create_session(session(201, grace.id)).await.unwrap();
+    for byte in 1..=101 {
+        store.create_session(session(byte, ada.id)).await.unwrap();
+    }
+    for (byte, exists) in [(1, false), (2, true), (101, true), (201, true)] {
+        assert_eq!(store.session([byte; 32]).await.unwrap().is_some(), exists, "{byte}");
+    }
 }
 
 #[apply(contract)]

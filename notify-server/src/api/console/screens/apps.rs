@@ -211,7 +211,9 @@ async fn set_status(visit: Visit, form: Form) -> Result<Response, ApiError> {
 
 async fn delete(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
-    if form.text("confirm") != scope.app.name.trim() {
+    let (name, id) = (scope.app.name.trim(), scope.app.id.to_string());
+    // An application whose name is blank is confirmed by its id.
+    if form.text("confirm") != if name.is_empty() { &id } else { name } {
         let error = ApiError::invalid("confirm", "must be the name of the application");
         let page = Settings::of(&visit, scope, Problems::of(error)?).await?;
         return show(&page);

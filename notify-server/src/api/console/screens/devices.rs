@@ -155,7 +155,7 @@ async fn add_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
 async fn remove_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let device = encoded(&visit.ctx.path_param("device")?);
-    let path = format!("/v1/devices/{device}/tags/{}", encoded(form.text("name")));
+    let path = format!("/v1/devices/{device}/tags/{}", encoded(form.exact("name")));
     let Success { .. } = visit.change(&scope, Method::DELETE, &path, &(), None).await?;
     Ok(redirect(&format!("../{device}?done=saved")))
 }

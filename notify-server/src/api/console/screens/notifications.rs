@@ -260,7 +260,7 @@ async fn explain(visit: Visit) -> Result<Response, ApiError> {
     let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
     let id = visit.ctx.path_param("id")?.into_owned();
     let path_id = encoded(&id);
-    let device_path = encoded(visit.query("device")?.trim());
+    let device_path = encoded(&visit.query("device")?);
     let path = format!("/v1/notifications/{path_id}/explain/{device_path}");
     let explanation: Explanation = visit.get(&scope, &path).await?;
     let base = base_of(&layout, &scope);

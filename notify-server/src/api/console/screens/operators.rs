@@ -115,6 +115,9 @@ async fn end_session(visit: Visit, _: Form) -> Result<Response, ApiError> {
     Ok(redirect("../../keys?done=ended"))
 }
 
+/// The characters of a key's id that the audit trail shows.
+const KEY_ID_CHARS: usize = 8;
+
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Audit {
@@ -129,6 +132,8 @@ struct Audit {
 struct AuditRow {
     entry: AuditEntry,
     app_name: String,
+    /// The end of the key's id. Names can be changed, and two keys can have the same name.
+    key_id: String,
 }
 
 async fn audit(visit: Visit) -> Result<Response, ApiError> {
@@ -148,7 +153,11 @@ async fn audit(visit: Visit) -> Result<Response, ApiError> {
     };
     let entries = list.entries.into_iter();
     let entries = entries
-        .map(|entry| AuditRow { app_name: entry.app_id.map(name_of).unwrap_or_default(), entry })
+        .map(|entry| {
+            let id = entry.key_id.to_string();
+            let key_id = format!("…{}", &id[id.len() - KEY_ID_CHARS..]);
+            AuditRow { app_name: entry.app_id.map(name_of).unwrap_or_default(), key_id, entry }
+        })
         .collect();
     let page =
         Audit { entries, is_filtered: !filter.is_empty(), filter, next: list.next_cursor, layout };
