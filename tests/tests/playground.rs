@@ -246,7 +246,7 @@ async fn starting_and_stopping_are_in_the_audit_trail() -> Result<()> {
     let trail = client.admin().list_audit(&ListAudit::default()).await?.entries;
     let changes = trail.iter().map(|entry| (entry.action.as_str(), entry.app_id));
     // The test has configured the providers of another application before.
-    let changes: Vec<_> = changes.filter(|(action, _)| *action != "put_provider").collect();
+    let changes: Vec<_> = changes.filter(|(action, _)| *action != "configure_provider").collect();
     assert_eq!(changes, [("stop_playground", Some(app)), ("start_playground", Some(app))]);
     server.stop().await;
     Ok(())
