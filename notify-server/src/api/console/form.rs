@@ -17,6 +17,11 @@ impl Form {
         Ok(Self(decode_pairs(text)?))
     }
 
+    /// All fields.
+    pub(super) fn fields(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     /// The first value of a field without surrounding space; empty if the form does not have it.
     pub(super) fn text(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| field == name);
