@@ -39,12 +39,16 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let sandbox = Sandbox::start(JOURNAL)?;
     caller.configure_providers(&sandbox, &["fcm", "apns"]).await?;
     print_line(&format!("sending to {} devices", grouped(scale.devices_many as f64)));
-    caller.fan_out(&notification(&PLATFORMS, None), scale.devices_many).await?;
+    let sent = caller.post(&notification(&PLATFORMS, None)).await?;
+    while caller.poll_completed(&sent).await?.is_none() {}
     print_line(&format!("storing {} notifications", grouped(scale.notifications as f64)));
     store_notifications(&caller, scale).await?;
 
     let mut operator = Operator::sign_in(server.address, &caller.keys.admin_key).await?;
-    let pages = operator.crawl(&format!("find?id={}", device_id(0))).await?;
+    let app = caller.first_app().await?;
+    let sent = sent.trim_start_matches("/v1/");
+    let found = format!("find?id={}&app={app}", device_id(0));
+    let pages = operator.crawl([String::new(), found, format!("apps/{app}/{sent}")]).await?;
     let mut section = Section::default();
     let mut measured: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for _ in 0..scale.rounds {
@@ -153,10 +157,10 @@ impl Operator {
     }
 
     /// Follows the links and filters of all pages. Returns some addresses of each kind of page.
-    async fn crawl(&mut self, first: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    async fn crawl(&mut self, first: [String; 3]) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
         let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        let mut open = vec![String::new(), first.to_owned()];
+        let mut open = first.to_vec();
         while let Some(path) = open.pop() {
             let examples = kinds.entry(kind_of(&path)).or_default();
             if examples.len() >= EXAMPLES_MAX || !seen.insert(path.clone()) {
