@@ -131,6 +131,8 @@ lint_compile() {
   cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
   # The binaries are built as users build them, without the features for tests.
   cargo_beside clippy -p notify-server -p notify-cli -- -D warnings
+  step "Clippy, without the console and the sandbox"
+  cargo_beside clippy -p notify-server --no-default-features -- -D warnings
   step "dependencies"
   deny
 }

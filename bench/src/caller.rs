@@ -28,14 +28,19 @@ impl Caller {
         call(self.address, method, path, &[("x-api-key", &self.keys.api_key)], body).await
     }
 
+    /// The id of the first application.
+    pub(crate) async fn first_app(&self) -> anyhow::Result<String> {
+        let apps = self.admin("GET", "/admin/v1/apps", None).await?;
+        Ok(apps["apps"][0]["id"].as_str().context("the first application")?.to_owned())
+    }
+
     /// Configures `providers` of the first application to send to a sandbox.
     pub(crate) async fn configure_providers(
         &self,
         sandbox: &Sandbox,
         providers: &[&str],
     ) -> anyhow::Result<()> {
-        let apps = self.admin("GET", "/admin/v1/apps", None).await?;
-        let app = apps["apps"][0]["id"].as_str().context("the first application")?.to_owned();
+        let app = self.first_app().await?;
         for provider in providers {
             let path = format!("/admin/v1/apps/{app}/providers/{provider}");
             self.admin("PUT", &path, Some(&sandbox.config(provider).await?)).await?;

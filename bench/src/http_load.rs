@@ -56,6 +56,16 @@ impl Connection {
         Ok((status, &self.buffer[head..end]))
     }
 
+    /// A header of the last response.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n")?;
+        let mut lines = std::str::from_utf8(&self.buffer[..end]).ok()?.lines();
+        lines.find_map(|line| {
+            let (given, value) = line.split_once(':')?;
+            given.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
     async fn read(&mut self) -> anyhow::Result<()> {
         if self.stream.read_buf(&mut self.buffer).await? == 0 {
             bail!("the server closed a connection");

@@ -40,6 +40,9 @@ struct Arguments {
     /// Interleaved rounds; at least three for usable figures
     #[arg(long, global = true)]
     rounds: Option<usize>,
+    /// Devices of the large database, instead of the number of the scale
+    #[arg(long, global = true, value_name = "N")]
+    devices: Option<u64>,
     /// Keeps the seeded databases in this folder and reuses those that exist
     #[arg(long, global = true, value_name = "DIR")]
     seeds: Option<PathBuf>,
@@ -70,6 +73,8 @@ enum Benchmark {
     Memory,
     /// Device statistics over many devices and over few
     Statistics,
+    /// Every page of the console, with many devices and notifications
+    Console,
     /// PostgreSQL with one server and with two, SQLite, and the move between them
     Databases,
     /// Enrichments over 64 connections, and a request that reads nothing
@@ -116,6 +121,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
+    scale.devices_many = arguments.devices.unwrap_or(scale.devices_many);
     let paths = Paths::find(arguments.seeds)?;
     let needs_peers =
         [Benchmark::Send, Benchmark::WebPush, Benchmark::Queue].into_iter().any(is_selected);
@@ -147,6 +153,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if is_selected(Benchmark::Statistics) {
         report.add(benches::statistics::run(&scale, &paths).await?);
+    }
+    if is_selected(Benchmark::Console) {
+        report.add(benches::console::run(&scale, &paths).await?);
     }
     if is_selected(Benchmark::Enrichment) {
         report.add(benches::enrichment::run(&scale, &paths).await?);

@@ -14,6 +14,8 @@ pub(crate) struct Scale {
     pub(crate) connections: usize,
     /// The devices of the large database, which most rows use.
     pub(crate) devices_many: u64,
+    /// The notifications of the console row.
+    pub(crate) notifications: u64,
     /// The devices of the small fan-out of the memory row.
     pub(crate) memory_few: u64,
     /// The devices of the small application of the statistics row and of the enrichment row.
@@ -46,6 +48,7 @@ impl Scale {
             phase: Duration::from_secs(3),
             connections: 64,
             devices_many: 1_000_000,
+            notifications: 100_000,
             memory_few: 10_000,
             statistics_few: 1_000,
             send_devices: 200_000,
@@ -67,6 +70,7 @@ impl Scale {
             phase: Duration::from_millis(200),
             connections: 8,
             devices_many: 2_000,
+            notifications: 500,
             memory_few: 200,
             statistics_few: 100,
             send_devices: 500,

@@ -22,6 +22,7 @@ fn quick_run_prints_every_row() {
         ("memory", 1),
         ("statistics", 2),
     ];
+    assert!(rows.iter().filter(|row| **row == "console").count() > 10, "{printed}");
     for (row, lines) in expected {
         let count = rows.iter().filter(|name| **name == row).count();
         assert_eq!(count, lines, "{row}: {printed}");

@@ -15,12 +15,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::api::{self, Api, KeyCache, Limits, Pipeline, ServerState};
+use crate::api::{self, Api, KeyCache, Limits, Pipeline, Port, ServerState};
 use crate::certificates::{self, Certificates, TlsError, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
-use crate::config::{Config, MASTER_KEY_VARIABLE};
+use crate::config::{Config, MASTER_KEY_VARIABLE, Switch};
 use crate::delivery::{Engine, EngineConfig, EngineDeps};
 use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
@@ -51,11 +50,15 @@ pub struct App {
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
+    /// The origin of the console; `None` if the server has no console.
+    pub console_origin: Option<String>,
     /// The keys of the first start. If an earlier start created keys but ended before it showed
     /// them, these are new keys.
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
+    #[cfg(feature = "console")]
+    api: Arc<Api>,
     serving: Arc<ServerState>,
     key_cache: Arc<KeyCache>,
     certificates: Option<Arc<Certificates>>,
@@ -78,7 +81,7 @@ impl App {
     /// When the database, the master key, the certificate or the address cannot be used.
     pub async fn start(config: Config) -> Result<Self, AppError> {
         let address = config.listen.clone();
-        let listen_error = |source| AppError::Listen { address: address.clone(), source };
+        let listen_error = |source| listen_error("listen", &address, source);
         // The database is opened first, so that a second server with the same file does not take
         // the address. The address is taken before the first keys are created, because a start that
         // fails afterwards could not show them.
@@ -105,9 +108,10 @@ impl App {
         let master_key = Arc::new(storage::master_key(&config, &store).await?);
         let certificates = tls_files(&config).map(Certificates::read).transpose()?;
         let tls = certificates.as_ref().map(Certificates::acceptor).transpose()?;
-        let listen_error = |source| AppError::Listen { address: config.listen.clone(), source };
+        let listen_error = |source| listen_error("listen", &config.listen, source);
         let address = listener.local_addr().map_err(listen_error)?;
         let origin = api::origin(address, tls.is_some());
+        let console_listener = listen_for_console(&config).await?;
         let config = Arc::new(config);
         let trusted_clock = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
         let outbound = Outbound::new(config.allow_private_networks);
@@ -128,6 +132,11 @@ impl App {
             metrics: metrics.delivery(),
         };
         let public_url = engine_deps.public_url.clone();
+        let console_origin = match &console_listener {
+            _ if config.console == Switch::Off => None,
+            Some((_, address)) => Some(api::origin(*address, tls.is_some())),
+            None => Some(origin.clone()),
+        };
         let engine =
             Engine::start(engine_deps, engine_config(&config)).map_err(AppError::Engine)?;
         let operations = Operations {
@@ -172,6 +181,8 @@ impl App {
             feed_reader: feeds.reader.clone(),
             webhooks: webhooks_handle,
             streams: api::Streams::new(stopping.clone()),
+            #[cfg(feature = "console")]
+            first_sign_in: api::FirstSignIn::default(),
             #[cfg(feature = "sandbox")]
             playground: playground(&store, &clock, master_key, &engine),
         });
@@ -179,9 +190,12 @@ impl App {
         playground::erase(&store).await?;
         storage::write_marker(&config)?;
         let key_cache = KeyCache::new(&store);
-        let pipeline = Arc::new(Pipeline::new(api, key_cache.clone(), stopping.clone()));
-        let serving = server_state(pipeline, limits(&config), tls, stopping);
+        let pipeline = Arc::new(Pipeline::new(api.clone(), key_cache.clone(), stopping.clone()));
+        let serving = ServerState::new(pipeline, limits(&config), tls, stopping);
         let mut tasks = start_tasks(listener, &serving, &key_cache, feeds, retention);
+        if let Some((listener, _)) = console_listener {
+            tasks.push(tokio::spawn(api::serve(listener, Port::Console, serving.clone())));
+        }
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
@@ -189,8 +203,11 @@ impl App {
         Ok(Self {
             address,
             origin,
+            console_origin,
             first_keys,
             store,
+            #[cfg(feature = "console")]
+            api,
             serving,
             key_cache,
             certificates,
@@ -214,6 +231,19 @@ impl App {
     /// When the store cannot be written. The next start then shows new keys.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.store.keys_shown().await
+    }
+
+    /// A link that signs in to the console once, as the admin key of the first start, within ten minutes.
+    /// A new link replaces the previous one. `None` if this is not the first start, or if there is no
+    /// console.
+    #[must_use]
+    pub fn first_sign_in_link(&self) -> Option<String> {
+        #[cfg(feature = "console")]
+        if let (Some(keys), Some(origin)) = (&self.first_keys, &self.console_origin) {
+            let code = self.api.first_sign_in.offer(keys.admin_key_id, self.api.clock.now());
+            return Some(format!("{origin}/console/first?code={code}"));
+        }
+        None
     }
 
     /// Reads the TLS certificate again. All other settings are read only at the start.
@@ -264,6 +294,24 @@ pub async fn run(
     let app = App::start_on(config, listener, store, clock).await?;
     shutdown.await;
     Ok(app.stop().await)
+}
+
+fn listen_error(setting: &'static str, address: &str, source: std::io::Error) -> AppError {
+    AppError::Listen { setting, address: address.to_owned(), source }
+}
+
+/// Listens on the address that has the console alone, if the settings have one.
+async fn listen_for_console(
+    config: &Config,
+) -> Result<Option<(TcpListener, SocketAddr)>, AppError> {
+    let Some(listen) = config.console_listen.as_ref().filter(|_| config.console == Switch::On)
+    else {
+        return Ok(None);
+    };
+    let listen_error = |source| listen_error("console-listen", listen, source);
+    let listener = TcpListener::bind(listen).await.map_err(listen_error)?;
+    let address = listener.local_addr().map_err(listen_error)?;
+    Ok(Some((listener, address)))
 }
 
 fn tls_files(config: &Config) -> Option<TlsFiles> {
@@ -361,24 +409,6 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// The state that all connections share.
-fn server_state(
-    pipeline: Arc<Pipeline>,
-    limits: Limits,
-    tls: Option<tokio_rustls::TlsAcceptor>,
-    stopping: CancellationToken,
-) -> Arc<ServerState> {
-    Arc::new(ServerState {
-        pipeline,
-        limits,
-        tls,
-        stopping,
-        closing: CancellationToken::new(),
-        connections: TaskTracker::new(),
-        requests: TaskTracker::new(),
-    })
-}
-
 /// Starts the background tasks and the task that accepts connections.
 fn start_tasks(
     listener: TcpListener,
@@ -388,7 +418,7 @@ fn start_tasks(
     retention: Retention,
 ) -> Vec<JoinHandle<()>> {
     vec![
-        tokio::spawn(api::serve(listener, serving.clone())),
+        tokio::spawn(api::serve(listener, Port::Main, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
         tokio::spawn(write_last_use_of_keys(key_cache.clone(), serving.stopping.clone())),
         tokio::spawn(retention.run(serving.stopping.clone())),
@@ -465,8 +495,10 @@ pub enum AppError {
     #[error("cannot serve TLS")]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}; choose another address with --listen")]
+    #[error("cannot listen on {address}; choose another address with --{setting}")]
     Listen {
+        /// The setting of the address.
+        setting: &'static str,
         /// The address.
         address: String,
         /// Why the server cannot listen on it.

@@ -24,15 +24,20 @@ impl Operator {
         let response = visitor.send(&Method::POST, "/console/sign-in", form).await?;
         ensure!(response.status == 303, "{response:?}");
         let cookie = response.header("set-cookie").split(';').next().context("a cookie")?;
+        Ok(Self::with_cookie(origin, cookie))
+    }
+
+    /// An operator whose browser has this cookie, and who may be signed in.
+    #[must_use]
+    pub fn with_cookie(origin: &str, cookie: &str) -> Self {
         let caller = Caller::with_header(origin, "cookie", cookie);
-        Ok(Self { caller, cookie: cookie.to_owned() })
+        Self { caller, cookie: cookie.to_owned() }
     }
 
     /// The same browser at another address of the server.
     #[must_use]
     pub fn moved_to(&self, origin: &str) -> Self {
-        let caller = Caller::with_header(origin, "cookie", self.cookie.as_str());
-        Self { caller, cookie: self.cookie.clone() }
+        Self::with_cookie(origin, &self.cookie)
     }
 
     /// Loads a page; `path` is below `/console/`.

@@ -243,6 +243,24 @@ impl TestServer {
         &self.app().origin
     }
 
+    /// The origin of the console.
+    ///
+    /// # Panics
+    /// When the server has no console.
+    #[must_use]
+    pub fn console_origin(&self) -> &str {
+        self.app().console_origin.as_deref().expect("the server has the console")
+    }
+
+    /// The link that signs in to the console at the first start.
+    ///
+    /// # Panics
+    /// When the server was started before, or has no console.
+    #[must_use]
+    pub fn first_sign_in_link(&self) -> String {
+        self.app().first_sign_in_link().expect("the first start has a link")
+    }
+
     /// The address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

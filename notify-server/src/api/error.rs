@@ -50,14 +50,18 @@ pub(crate) enum ApiError {
     DeviceUnauthorized,
     /// The key at the sign-in of the console is not an admin key.
     #[error("{message}")]
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "of the console"))]
     WrongSignInKey {
         /// What is wrong with the key.
         message: &'static str,
-        /// The page to show after the sign-in.
-        next: String,
+        /// Hidden fields of the form, which the page shows again.
+        kept: Vec<(&'static str, String)>,
+        /// Whether others on the network could read the key.
+        is_exposed: bool,
     },
     /// A form of the console that another site or an earlier session sent.
     #[error("this form does not belong to your session: load the page again")]
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "of the console"))]
     ForeignForm,
     /// The path or an id in it does not exist.
     #[error("not found")]

@@ -6,6 +6,10 @@
 //!
 //! To add a route, write a handler in the file of its resource and add a line in [`routes`].
 
+#[cfg(feature = "console")]
+mod console;
+#[cfg(not(feature = "console"))]
+#[path = "console_absent.rs"]
 mod console;
 mod error;
 mod handlers;
@@ -22,8 +26,10 @@ use std::sync::Arc;
 
 use url::Url;
 
+#[cfg(feature = "console")]
+pub(crate) use console::FirstSignIn;
 pub(crate) use handlers::event_stream::Streams;
-pub(crate) use pipeline::{KeyCache, Pipeline};
+pub(crate) use pipeline::{KeyCache, Pipeline, Port};
 pub(crate) use server::{Limits, ServerState, origin, serve};
 
 use crate::clock::{SharedClock, TrustedClock};
@@ -70,6 +76,9 @@ pub(crate) struct Api {
     pub(crate) enrichments: EnrichmentCache,
     /// Fetches feeds that callers want to check.
     pub(crate) feed_reader: Arc<FeedReader>,
+    /// The link that signs in at the first start.
+    #[cfg(feature = "console")]
+    pub(crate) first_sign_in: FirstSignIn,
     /// The playground.
     #[cfg(feature = "sandbox")]
     pub(crate) playground: Arc<Playground>,

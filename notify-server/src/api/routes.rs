@@ -31,7 +31,6 @@ use super::openapi::OtherResponse;
 use super::router::{
     Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
 };
-use crate::config::{Config, Switch};
 
 /// The parameters with which Meta verifies a webhook.
 const VERIFICATION: &[Parameter] = &[
@@ -54,13 +53,18 @@ const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"
 const SCRIPT: &[OtherResponse] =
     &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// All routes of a server with these settings: those of the API, and those of the console, which the API
-/// reference does not list.
-pub(crate) fn all_routes(config: &Config) -> Vec<Endpoint> {
+/// All routes: those of the API, and those of the console, which the API reference does not list.
+pub(crate) fn all_routes() -> Vec<Endpoint> {
     let mut all = routes();
-    if config.console == Switch::On {
-        all.extend(console::routes());
-    }
+    all.extend(console::routes());
+    all
+}
+
+/// The routes of an address that has the console alone, with the probes for a proxy in front of it.
+pub(crate) fn console_routes() -> Vec<Endpoint> {
+    let mut all = console::own_address_routes();
+    all.push(get_raw("/healthz", probes::health));
+    all.push(get_raw("/readyz", probes::ready));
     all
 }
 

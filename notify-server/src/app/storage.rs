@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use notify_core::{AppId, LANGUAGE_DEFAULT, NewApp};
+use notify_core::{AppId, KeyId, LANGUAGE_DEFAULT, NewApp};
 use secrecy::SecretString;
 use uuid::Uuid;
 
@@ -33,6 +33,8 @@ pub struct FirstKeys {
     pub api_key: SecretString,
     /// Key of the admin API.
     pub admin_key: SecretString,
+    /// The id of the admin key.
+    pub admin_key_id: KeyId,
 }
 
 /// Opens the database of `--database-url`, or the database in the data folder. With `serves`, the
@@ -122,9 +124,14 @@ pub(super) async fn bootstrap(
     let app = NewApp { name: FIRST_APP.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (api_key.stored.clone(), admin_key.stored.clone());
+    let admin_key_id = admin.id;
     let is_new = store.bootstrap(id, app, api, admin).await?
         || store.add_keys_if_unshown(api_key.stored, admin_key.stored).await?;
-    Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
+    Ok(is_new.then_some(FirstKeys {
+        api_key: api_key.secret,
+        admin_key: admin_key.secret,
+        admin_key_id,
+    }))
 }
 
 // The master key of an installation. A new key is generated only if the database contains nothing

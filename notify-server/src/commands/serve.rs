@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use crate::app::App;
-use crate::config::{Config, Switch};
+use crate::config::Config;
 use crate::descriptors;
 use crate::error_chain::error_chain;
 use crate::keys::reveal;
@@ -19,7 +19,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let folder_path = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database_path().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
-    let has_console = config.console == Switch::On;
+    let has_own_address = config.console_listen.is_some();
     let app = App::start(config).await?;
     let folder = folder_path.display();
     // The log names the data folder: an operator who started the server in another folder by
@@ -42,24 +42,36 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
             tracing::warn!(cause, "the next start shows other keys; these stay valid");
         }
     }
+    if let Some(origin) = app.console_origin.as_ref().filter(|_| has_own_address) {
+        print(&format!("console: {origin}/console/"))?;
+    }
     print(&format!("listening on {}", app.origin))?;
     if app.first_keys.is_some() && std::io::stderr().is_terminal() {
         // Only for a person at a terminal, not for the log of a service. A closed output is not an
         // error.
-        let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin, has_console));
+        let console = app.console_origin.as_deref().map(console_hint);
+        let link = app.first_sign_in_link().map(|link| link_hint(&link));
+        let gap = console.is_some().then(|| "\n".to_owned());
+        let hints: String = [console, link, gap].into_iter().flatten().collect();
+        let _ = writeln!(std::io::stderr(), "\n{hints}{}", next_steps(&app.origin));
     }
     serve_until_stopped(app, stop, hangups).await
 }
 
+/// The address of the console.
+fn console_hint(origin: &str) -> String {
+    format!("console: {origin}/console/ (sign in with the admin key)\n")
+}
+
+/// The link that signs in to the console without the admin key.
+fn link_hint(link: &str) -> String {
+    format!("console: {link}\n  (this link signs in once, within 10 minutes)\n")
+}
+
 /// Hints for the first start of a server.
-fn next_steps(origin: &str, has_console: bool) -> String {
-    let console = if has_console {
-        format!("console: {origin}/console/ (sign in with the admin key)\n\n")
-    } else {
-        String::new()
-    };
+fn next_steps(origin: &str) -> String {
     format!(
-        "{console}next steps, in another terminal:\n  \
+        "next steps, in another terminal:\n  \
          export NOTIFY_URL={origin}\n  \
          export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…  # the keys above\n  \
          notify apps update default --name 'My App'        # the title of notifications\n  \
@@ -129,7 +141,9 @@ mod tests {
 
     #[test]
     fn first_start_hints_name_the_server_and_no_key() {
-        let steps = next_steps("http://127.0.0.1:8080", true);
+        let origin = "http://127.0.0.1:8080";
+        let link = format!("{origin}/console/first?code={}", "x".repeat(22));
+        let steps = console_hint(origin) + &link_hint(&link) + &next_steps(origin);
         for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
         }

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting};
+use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting, Switch};
 
 /// Longest configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1_048_576;
@@ -90,9 +90,24 @@ impl Config {
             Err(ConfigError::Value { name: name.to_owned(), message: message.to_owned() })
         };
         let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
-        if !self.listen.rsplit_once(':').is_some_and(has_port) {
-            let message = format!("`{}` is not HOST:PORT, such as 127.0.0.1:8080", self.listen);
-            return invalid("listen", &message);
+        let console_listen = self.console_listen.as_ref();
+        let addresses = [("listen", Some(&self.listen)), ("console-listen", console_listen)];
+        for (name, address) in addresses {
+            if let Some(address) = address
+                && !address.rsplit_once(':').is_some_and(has_port)
+            {
+                let message = format!("`{address}` is not HOST:PORT, such as 127.0.0.1:8080");
+                return invalid(name, &message);
+            }
+        }
+        for (name, is_set) in
+            [("console", self.console == Switch::On), ("console-listen", console_listen.is_some())]
+        {
+            if is_set && cfg!(not(feature = "console")) {
+                let message =
+                    "this server was built without the console (the cargo feature `console`)";
+                return invalid(name, message);
+            }
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return invalid("tls-cert", "comes together with tls-key");

@@ -103,6 +103,9 @@ pub struct Config {
     pub keep_audit_days: u32,
     /// Whether the server has the administration console.
     pub console: Switch,
+    /// Address of the console alone. Without it, the console is at the listening address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console_listen: Option<String>,
     /// How long a session of the console may be unused before it ends.
     pub console_idle_timeout: Span,
     /// How long a session of the console lasts at most.
@@ -164,7 +167,8 @@ impl Default for Config {
             keep_events_days: 90,
             keep_anonymous_devices_days: 7,
             keep_audit_days: 365,
-            console: Switch::On,
+            console: if cfg!(feature = "console") { Switch::On } else { Switch::Off },
+            console_listen: None,
             console_idle_timeout: Span::from_secs(2 * 3_600),
             console_session_timeout: Span::from_secs(12 * 3_600),
             master_key_file: None,

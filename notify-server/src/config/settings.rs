@@ -200,6 +200,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     text("console", "on|off", "Whether the server has the administration console at /console/"),
     text(
+        "console-listen",
+        "ADDR",
+        "Another listening address, which has the console and not the API. The console is then \
+         not at --listen",
+    ),
+    text(
         "console-idle-timeout",
         "SPAN",
         "How long a session of the console may be unused before it ends",
@@ -273,10 +279,13 @@ impl FromStr for Span {
 impl std::fmt::Display for Span {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let milliseconds = self.0.as_millis();
-        if milliseconds.is_multiple_of(1_000) {
-            write!(f, "{}s", milliseconds / 1_000)
-        } else {
-            write!(f, "{milliseconds}ms")
+        let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+        // The largest unit in which the duration is a whole number.
+        let unit = units.into_iter().find(|(_, unit_ms)| milliseconds.is_multiple_of(*unit_ms));
+        match unit {
+            _ if milliseconds == 0 => f.write_str("0s"),
+            Some((unit, unit_ms)) => write!(f, "{}{unit}", milliseconds / unit_ms),
+            None => write!(f, "{milliseconds}ms"),
         }
     }
 }

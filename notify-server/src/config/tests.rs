@@ -64,6 +64,10 @@ fn errors_name_source_and_fault() {
             "--shutdown-grace: `soon` is not a duration, such as 30s, 500ms or 2m",
         ),
         (("header-timeout", "0"), "header-timeout: must be more than 0"),
+        (
+            ("console-listen", "9090"),
+            "console-listen: `9090` is not HOST:PORT, such as 127.0.0.1:8080",
+        ),
         (("tls-cert", "a.pem"), "tls-cert: comes together with tls-key"),
         (("public-url", "foo"), "--public-url: `foo` must begin with https:// or http://"),
         (
@@ -97,6 +101,10 @@ fn spans_round_trip() {
     {
         assert_eq!(text.parse(), Ok(Span::from_millis(milliseconds)), "{text}");
     }
+    for text in ["0s", "500ms", "1500ms", "30s", "90s", "1m", "119m", "2h", "36h"] {
+        assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+    }
+    assert_eq!(Span::from_secs(7_200).to_string(), "2h");
     for text in ["", "s", "1d", "-1", "1.5s", "99999999999999999h"] {
         assert!(text.parse::<Span>().is_err(), "{text}");
     }
@@ -110,6 +118,7 @@ fn settings_list_matches_the_struct() {
         tls_cert: Some("a".into()),
         tls_key: Some("b".into()),
         master_key_file: Some("c".into()),
+        console_listen: Some("d:1".into()),
         ..Config::default()
     };
     let table = Table::try_from(full).unwrap();

@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod access;
+mod html;
 mod notifications;
+mod prefix;
+mod sessions;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -24,6 +24,11 @@ impl Form {
         Ok(Self(decode_pairs(text)?))
     }
 
+    /// All fields.
+    pub(super) fn fields(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     /// The first value of a field without surrounding space; empty if the form does not have it.
     pub(super) fn text(&self, name: &str) -> &str {
         self.exact(name).trim()

@@ -12,6 +12,7 @@ mod page;
 mod problems;
 mod screens;
 mod session;
+mod sign_in;
 
 use std::future::Future;
 
@@ -20,7 +21,8 @@ use warp::reply::Response;
 use self::form::Form;
 pub(crate) use self::page::error_page;
 use self::page::{Visit, asset, redirect};
-pub(crate) use self::session::{ConsoleSession, SIGN_IN_BYTES_MAX, session_of};
+pub(crate) use self::session::{ConsoleSession, session_of};
+pub(crate) use self::sign_in::{FORM_BYTES_MAX, FirstSignIn};
 use crate::api::error::ApiError;
 use crate::api::router::{Endpoint, get_raw, post_raw};
 
@@ -35,12 +37,21 @@ pub(crate) fn routes() -> Vec<Endpoint> {
         get_raw("/console/console.css", async |_| Ok(asset(&page::STYLE))),
         get_raw("/console/console.js", async |_| Ok(asset(&page::SCRIPT))),
         get_raw("/console/icons.svg", async |_| Ok(asset(&page::ICONS))),
-        get_raw("/console/sign-in", session::show_sign_in),
-        post_raw("/console/sign-in", session::sign_in),
+        get_raw("/console/sign-in", sign_in::show),
+        post_raw("/console/sign-in", sign_in::submit),
+        get_raw("/console/first", sign_in::show_first),
+        post_raw("/console/first", sign_in::submit_first),
         action("/console/sign-out", session::sign_out),
     ];
     routes.extend(screens::routes());
     routes
+}
+
+/// The routes of an address that has the console alone.
+pub(crate) fn own_address_routes() -> Vec<Endpoint> {
+    let mut all = routes();
+    all.push(get_raw("/", async |_| Ok(redirect("console/"))));
+    all
 }
 
 /// A page that an operator reads.
@@ -51,7 +62,7 @@ where
     get_raw(path, move |ctx| async move {
         match session::of_caller(&ctx) {
             Some(session) => show(Visit { ctx, session }).await,
-            None => Ok(session::without_session(&ctx)),
+            None => Ok(sign_in::without_session(&ctx)),
         }
     })
 }
@@ -64,7 +75,7 @@ where
     post_raw(path, move |ctx| async move {
         session::check_same_origin(&ctx)?;
         let Some(session) = session::of_caller(&ctx) else {
-            return Ok(session::expired_form(&ctx));
+            return Ok(sign_in::expired_form(&ctx));
         };
         let form = Form::parse(&ctx.body.bytes)?;
         session.check_form(&form)?;

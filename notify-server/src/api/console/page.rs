@@ -182,35 +182,52 @@ pub(super) fn root_of(path: &str) -> String {
 
 /// An address of the console that a form named, relative to `/console/`; the overview for anything else.
 pub(super) fn local_target(next: &str) -> &str {
+    let first_segment = next.split(['/', '?', '#']).next().unwrap_or_default();
     let is_local = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         && !next.starts_with('/')
-        && !next.split(['?', '#']).next().unwrap_or_default().contains([':', '%'])
-        && !next.contains("..")
+        && !first_segment.contains([':', '%'])
+        // A browser also reads `%2e%2e` as the folder above.
+        && !next.to_ascii_lowercase().replace("%2e", ".").contains("..")
         && !next.contains("//");
     if is_local && !next.is_empty() { next } else { "./" }
 }
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
-struct SignIn<'a> {
-    root: &'a str,
-    next: &'a str,
-    error: Option<&'a str>,
-    style: &'static str,
-    script: &'static str,
+pub(super) struct SignIn<'a> {
+    /// The relative address of `/console/`.
+    pub(super) root: &'a str,
+    /// Hidden fields.
+    pub(super) kept: &'a [(&'static str, String)],
+    /// What is wrong with the key.
+    pub(super) error: Option<&'a str>,
+    /// Whether the page stands for the response to a form whose session has ended.
+    pub(super) has_ended: bool,
+    /// Whether others on the network could read the key.
+    pub(super) is_exposed: bool,
+    /// The versions of the files.
+    pub(super) style: &'static str,
+    pub(super) script: &'static str,
 }
 
-/// The sign-in page. `next` is the page to show after it; `error` is what is wrong with the key.
-pub(super) fn sign_in(next: &str, error: Option<&str>) -> Response {
-    let page = SignIn {
-        root: "./",
-        next: local_target(next),
-        error,
-        style: &STYLE.version,
-        script: &SCRIPT.version,
-    };
-    let status = if error.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
-    render(&page, status)
+impl<'a> SignIn<'a> {
+    /// The sign-in page at an address with this root.
+    pub(super) fn new(root: &'a str) -> Self {
+        let (style, script) = versions();
+        let (kept, error, has_ended, is_exposed) = (&[], None, false, false);
+        Self { root, kept, error, has_ended, is_exposed, style, script }
+    }
+}
+
+/// The versions of the style sheet and of the script.
+pub(super) fn versions() -> (&'static str, &'static str) {
+    (&STYLE.version, &SCRIPT.version)
+}
+
+/// The sign-in page.
+pub(super) fn sign_in(page: &SignIn<'_>) -> Response {
+    let is_refusal = page.error.is_some() || page.has_ended;
+    render(page, if is_refusal { StatusCode::UNAUTHORIZED } else { StatusCode::OK })
 }
 
 #[derive(Template)]
@@ -228,11 +245,19 @@ struct ErrorPage<'a> {
 pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Response {
     let status = error.status();
     let (heading, advice) = match &error {
-        ApiError::WrongSignInKey { message, next } => return sign_in(next, Some(message)),
+        ApiError::WrongSignInKey { message, kept, is_exposed } => {
+            let (error, is_exposed) = (Some(*message), *is_exposed);
+            return sign_in(&SignIn { kept, error, is_exposed, ..SignIn::new("./") });
+        }
         ApiError::NotFound => {
             ("Not found", "It may have been deleted, or it belongs to another application.")
         }
         ApiError::ForeignForm => ("Not accepted", "Open the page again and repeat the action."),
+        ApiError::TooLarge { .. } => (
+            "Too large",
+            "Go back: your input is still in the form. If your session has ended, sign in in another \
+             tab before you send the form again.",
+        ),
         ApiError::RateLimited { .. } => ("Too many attempts", "Wait a minute, then try again."),
         _ if status.is_client_error() => ("Not accepted", "Go back, correct it, and try again."),
         _ => (
@@ -336,7 +361,12 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_console_are_targets_of_a_sign_in() {
-        for next in ["audit", "apps/1/notifications?status=sending", "apps/1"] {
+        for next in [
+            "audit",
+            "apps/1/notifications?status=sending",
+            "apps/1",
+            "apps/1/devices/telegram:a%2Fb",
+        ] {
             assert_eq!(local_target(next), next);
         }
         for next in [
@@ -346,6 +376,7 @@ mod tests {
             "https://evil.example",
             "javascript:alert(1)",
             "apps/../../x",
+            "apps/%2E%2e/x",
             "a\\b",
             "a b",
             "apps//x",

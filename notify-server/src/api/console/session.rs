@@ -15,15 +15,13 @@ use uuid::Uuid;
 use warp::reply::Response;
 
 use super::form::Form;
-use super::page::{self, Visit, redirect};
+use super::page::{Visit, redirect};
 use crate::api::error::ApiError;
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::{Api, KeyCache};
-use crate::keys::{KeyKind, key_hash, sha256};
-use crate::store::{NewSession, SessionAccess};
+use crate::keys::sha256;
+use crate::store::{AdminKey, NewSession, SessionAccess};
 
-/// The largest form without a session, in bytes. It has room for a key and an address of the console.
-pub(crate) const SIGN_IN_BYTES_MAX: usize = 8_192;
 /// Random bytes of a cookie.
 const SECRET_BYTES: usize = 32;
 /// The cookie over TLS. Browsers accept the prefix only from secure origins.
@@ -33,9 +31,9 @@ const PLAIN_COOKIE: &str = "notify";
 /// What the token of a form authenticates.
 const FORM_PURPOSE: &[u8] = b"form";
 /// How the site that caused a browser's request is related to this server (Fetch Metadata, section 2.4).
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(super) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What a browser does with a response (Fetch Metadata, section 2.1). `empty` is a request of a script.
-const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+pub(super) const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The session of a signed-in browser.
 #[derive(Debug)]
@@ -52,8 +50,7 @@ impl ConsoleSession {
     /// # Errors
     /// 403 if it did not.
     pub(super) fn check_form(&self, form: &Form) -> Result<(), ApiError> {
-        // The hashes are compared, so that the time of the comparison reveals nothing.
-        if sha256(form.text("token").as_bytes()) == sha256(self.form_token.as_bytes()) {
+        if is_equal(form.text("token"), &self.form_token) {
             Ok(())
         } else {
             Err(ApiError::ForeignForm)
@@ -70,7 +67,7 @@ pub(crate) async fn session_of(
     keys: &KeyCache,
     headers: &HeaderMap,
 ) -> Result<Option<ConsoleSession>, ApiError> {
-    let Some(secret) = secret_of(headers, cookie_name(api)) else { return Ok(None) };
+    let Some(secret) = secret_of_caller(headers) else { return Ok(None) };
     let Some(access) = api.store.session(sha256(secret.as_bytes())).await? else {
         return Ok(None);
     };
@@ -89,48 +86,26 @@ pub(crate) async fn session_of(
     Ok(Some(ConsoleSession { access, form_token }))
 }
 
-/// `GET /console/sign-in`.
-pub(super) async fn show_sign_in(ctx: RequestCtx) -> Result<Response, ApiError> {
-    let next = ctx.query()?.into_iter().find(|(name, _)| name == "next");
-    let next = next.map(|(_, next)| next).unwrap_or_default();
-    Ok(page::sign_in(&next, None))
-}
-
-/// `POST /console/sign-in`. A wrong key is answered by the page of the form, with status 401.
-pub(super) async fn sign_in(ctx: RequestCtx) -> Result<Response, ApiError> {
-    check_same_origin(&ctx)?;
-    let form = Form::parse(&ctx.body.bytes)?;
-    let key = form.text("key");
-    let hash = key_hash(KeyKind::Admin, key);
-    let admin_key = match hash {
-        Some(hash) => ctx.api.store.admin_key(hash).await?,
-        None => None,
-    };
-    let Some(admin_key) = admin_key else {
-        let message = if key.is_empty() {
-            "enter the admin key"
-        } else if key.starts_with(KeyKind::Api.prefix()) {
-            "this is the API key of an application; the console needs the admin key, which begins \
-             with na_"
-        } else {
-            "this is not an admin key of this server"
-        };
-        let next = form.text("next").to_owned();
-        return Err(ApiError::WrongSignInKey { message, next });
-    };
-    let secret = random_secret();
-    let id = SessionId(Uuid::now_v7());
-    let session = NewSession {
+/// Starts a session of an admin key. The response of the request has to set the returned cookie.
+///
+/// # Errors
+/// 404 when the key was revoked.
+pub(super) async fn start(
+    ctx: &RequestCtx,
+    key: AdminKey,
+) -> Result<(ConsoleSession, HeaderValue), ApiError> {
+    let secret = random_secret::<SECRET_BYTES>();
+    let (id, at) = (SessionId(Uuid::now_v7()), ctx.received_at);
+    let new = NewSession {
         id,
         hash: sha256(secret.as_bytes()),
-        key: admin_key.id,
+        key: key.id,
         address: ctx.address.to_string(),
-        created_at: ctx.received_at,
+        created_at: at,
     };
-    ctx.api.store.create_session(session).await?;
-    let mut response = redirect(page::local_target(form.text("next")));
-    set_cookie(&mut response, &ctx.api, &secret, None);
-    Ok(response)
+    ctx.api.store.create_session(new).await?;
+    let access = SessionAccess { id, key, created_at: at, last_used_at: at };
+    Ok((ConsoleSession { access, form_token: form_token(&secret) }, cookie(ctx, &secret)))
 }
 
 /// `POST /console/sign-out`.
@@ -141,7 +116,12 @@ pub(super) async fn sign_out(visit: Visit, _: Form) -> Result<Response, ApiError
         Err(error) => return Err(error.into()),
     }
     let mut response = redirect("sign-in");
-    set_cookie(&mut response, &visit.ctx.api, "", Some(0));
+    for ended in [
+        "__Secure-notify=; Max-Age=0; HttpOnly; SameSite=Strict; Secure",
+        "notify=; Max-Age=0; HttpOnly; SameSite=Strict",
+    ] {
+        response.headers_mut().append(header::SET_COOKIE, HeaderValue::from_static(ended));
+    }
     Ok(response)
 }
 
@@ -167,10 +147,17 @@ fn is_own_origin(ctx: &RequestCtx, origin: &str) -> bool {
     if public.is_some_and(|public| public.origin().ascii_serialization() == origin) {
         return true;
     }
-    // A browser may use another name of this server than `public_url`. The header `Host` has it too.
-    let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    // A browser may use another name of this server than `public_url`. The request names its host too.
     let origin_host = origin.split_once("://").map(|(_, host)| host);
-    origin_host.zip(host).is_some_and(|(origin_host, host)| origin_host.eq_ignore_ascii_case(host))
+    let names = origin_host.zip(host_of(ctx));
+    names.is_some_and(|(origin_host, host)| origin_host.eq_ignore_ascii_case(host))
+}
+
+/// The host and the port that the browser asked for.
+pub(super) fn host_of(ctx: &RequestCtx) -> Option<&str> {
+    let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    // Over HTTP/2, the authority of the URL is in place of the header.
+    host.or_else(|| ctx.parts.uri.authority().map(http::uri::Authority::as_str))
 }
 
 /// Whether a link on another site led to this page. A `Strict` cookie is not sent with such a request.
@@ -178,25 +165,11 @@ pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get(FETCH_SITE).is_some_and(|site| site == "cross-site")
 }
 
-/// The response to a request without a session: the sign-in page, or a refresh of the page if a link on
-/// another site led here, because the browser sends its cookie with the refresh.
-pub(super) fn without_session(ctx: &RequestCtx) -> Response {
-    if is_cross_site(ctx.headers()) {
-        return page::refresh();
-    }
-    let next = ctx.parts.uri.path_and_query().map_or("", |path| path.as_str());
-    let next = next.strip_prefix("/console/").unwrap_or_default();
-    let root = page::root_of(ctx.parts.uri.path());
-    redirect(&format!("{root}sign-in?next={}", super::calls::encoded(next)))
-}
-
-/// The response to a form whose session has ended: the sign-in page, which then leads to the page of the form.
-pub(super) fn expired_form(ctx: &RequestCtx) -> Response {
-    let referer = ctx.headers().get(header::REFERER).and_then(|value| value.to_str().ok());
-    let page = referer.and_then(|referer| referer.split_once("/console/"));
-    let next = super::calls::encoded(page.map_or("", |(_, page)| page));
-    let root = page::root_of(ctx.parts.uri.path());
-    redirect(&format!("{root}sign-in?next={next}"))
+/// Whether the form is from a page that this browser loaded in its session, which has ended. The cookie
+/// still has the secret of the session, and only pages of that session have the token that belongs to it.
+pub(super) fn is_from_ended_session(ctx: &RequestCtx, form: &Form) -> bool {
+    secret_of_caller(ctx.headers())
+        .is_some_and(|secret| is_equal(form.text("token"), &form_token(secret)))
 }
 
 /// The session of the caller; `None` if the caller is not signed in.
@@ -211,8 +184,9 @@ pub(super) fn of_caller(ctx: &RequestCtx) -> Option<Arc<ConsoleSession>> {
     }
 }
 
-fn random_secret() -> String {
-    let mut random = [0; SECRET_BYTES];
+/// A secret of this many random bytes.
+pub(super) fn random_secret<const BYTES: usize>() -> String {
+    let mut random = [0; BYTES];
     aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
     URL_SAFE_NO_PAD.encode(random)
 }
@@ -222,22 +196,35 @@ fn form_token(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_PURPOSE))
 }
 
-/// Whether browsers load the console over TLS, from this server or a proxy.
-fn is_secure(api: &Api) -> bool {
-    api.public_url.starts_with("https:")
+/// Compares hashes, so that the time of the comparison reveals nothing.
+fn is_equal(given: &str, expected: &str) -> bool {
+    sha256(given.as_bytes()) == sha256(expected.as_bytes())
 }
 
-fn cookie_name(api: &Api) -> &'static str {
-    if is_secure(api) { SECURE_COOKIE } else { PLAIN_COOKIE }
+/// Whether the browser loads the console over TLS, from this server or a proxy. A form has an `Origin`, which
+/// says what the browser sees; without one, the setting of the public address decides.
+fn is_secure(ctx: &RequestCtx) -> bool {
+    let origin = ctx.headers().get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    match origin.and_then(|origin| origin.split_once("://")) {
+        Some((scheme, _)) => scheme == "https",
+        None => ctx.api.public_url.starts_with("https:"),
+    }
 }
 
-fn set_cookie(response: &mut Response, api: &Api, value: &str, max_age: Option<u32>) {
-    let name = cookie_name(api);
-    let secure = if is_secure(api) { "; Secure" } else { "" };
-    let max_age = max_age.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
-    let cookie = format!("{name}={value}{max_age}; HttpOnly; SameSite=Strict{secure}");
-    let cookie = HeaderValue::try_from(cookie).expect("base64 is visible ASCII");
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
+/// The cookie of a session.
+fn cookie(ctx: &RequestCtx, secret: &str) -> HeaderValue {
+    let cookie = if is_secure(ctx) {
+        format!("{SECURE_COOKIE}={secret}; HttpOnly; SameSite=Strict; Secure")
+    } else {
+        format!("{PLAIN_COOKIE}={secret}; HttpOnly; SameSite=Strict")
+    };
+    HeaderValue::try_from(cookie).expect("base64 is visible ASCII")
+}
+
+/// The secret in the cookie of the caller. The secure cookie comes first: another server at this host name
+/// can set only the plain one.
+fn secret_of_caller(headers: &HeaderMap) -> Option<&str> {
+    secret_of(headers, SECURE_COOKIE).or_else(|| secret_of(headers, PLAIN_COOKIE))
 }
 
 /// The secret in the cookie of this name, if it has the form of a secret.
@@ -256,8 +243,8 @@ mod tests {
 
     #[test]
     fn the_secret_is_read_from_its_cookie_alone() {
-        let secret = random_secret();
-        assert_ne!(secret, random_secret());
+        let secret = random_secret::<SECRET_BYTES>();
+        assert_ne!(secret, random_secret::<SECRET_BYTES>());
         let read = |cookie: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());

@@ -12,6 +12,7 @@ use notify_core::{AppId, AppStatus, KeyId, SessionId, Timestamp};
 
 use crate::api::console;
 use crate::api::error::ApiError;
+use crate::api::pipeline::site::Site;
 use crate::api::pipeline::web_origin::{self, WebOrigin};
 use crate::api::pipeline::{Pipeline, is_below};
 use crate::api::request_ctx::Caller;
@@ -32,16 +33,19 @@ impl Pipeline {
         &self,
         headers: &HeaderMap,
         path: &str,
+        site: &Site,
     ) -> Result<Caller, ApiError> {
-        if is_below(path, "/v1") {
+        if site.is_console(path) {
+            let session = console::session_of(&self.api, &self.key_cache, headers).await?;
+            Ok(Caller::Console(session.map(Arc::new)))
+        } else if !site.has_api {
+            Ok(Caller::Anonymous)
+        } else if is_below(path, "/v1") {
             self.authenticate_app(headers).await
         } else if is_below(path, "/admin/v1") {
             self.authenticate_admin(headers).await
         } else if is_below(path, web_origin::AREA) {
             self.authorize_origin(headers, path).await
-        } else if is_below(path, console::AREA) {
-            let session = console::session_of(&self.api, &self.key_cache, headers).await?;
-            Ok(Caller::Console(session.map(Arc::new)))
         } else {
             Ok(Caller::Anonymous)
         }
@@ -179,11 +183,13 @@ impl KeyCache {
     }
 
     /// Records that a session of the console is used; [`Self::write_last_used`] writes it to the store.
+    #[cfg(feature = "console")]
     pub(in crate::api) fn record_session_use(&self, session: SessionId, now: Timestamp) {
         self.last_used().sessions.insert(session, now);
     }
 
     /// When a session was last used, if that is not written to the store yet.
+    #[cfg(feature = "console")]
     pub(in crate::api) fn last_session_use(&self, session: SessionId) -> Option<Timestamp> {
         self.last_used().sessions.get(&session).copied()
     }

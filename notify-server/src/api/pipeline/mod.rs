@@ -6,6 +6,7 @@ mod head;
 mod memory;
 mod rate_limits;
 mod request_body;
+mod site;
 mod web_origin;
 
 use std::fmt;
@@ -28,6 +29,8 @@ pub(crate) use self::memory::MemoryPermit;
 use self::memory::{BodyMemory, Owner, ResponseMemory};
 use self::rate_limits::{ClientAddresses, RateLimits};
 use self::request_body::{BodyLimits, read_body};
+pub(crate) use self::site::Port;
+use self::site::Site;
 pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
 use crate::api::console;
@@ -35,8 +38,6 @@ use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
-use crate::api::router::Router;
-use crate::api::routes::all_routes;
 use crate::api::server::{ResponseBody, network};
 use crate::store::audit::{record_next_write, with_audit};
 use crate::store::with_deadline;
@@ -56,7 +57,8 @@ pub(crate) const NO_STORE: &str = "no-store";
 /// Handles requests.
 pub(crate) struct Pipeline {
     api: Arc<Api>,
-    router: Router,
+    main: Site,
+    console: Site,
     key_cache: Arc<KeyCache>,
     client_addresses: ClientAddresses,
     rate_limits: RateLimits,
@@ -73,7 +75,8 @@ impl Pipeline {
         stopping: CancellationToken,
     ) -> Self {
         Self {
-            router: Router::new(all_routes(&api.config)),
+            main: Site::new(&api.config, Port::Main),
+            console: Site::new(&api.config, Port::Console),
             key_cache,
             client_addresses: ClientAddresses::new(api.config.trusted_proxies.clone()),
             rate_limits: RateLimits::new(&api.config),
@@ -85,7 +88,7 @@ impl Pipeline {
         }
     }
 
-    /// Handles one request. `peer` is the other end of the connection.
+    /// Handles one request. `peer` is the other end of the connection, and `port` is our end.
     ///
     /// The order of the steps is part of the contract: 401 comes before 404 and 405, and the body
     /// is not read before every check of the head has passed.
@@ -93,22 +96,27 @@ impl Pipeline {
         &self,
         request: Request<Incoming>,
         peer: IpAddr,
+        port: Port,
     ) -> Response<ResponseBody> {
         let started = Instant::now();
         let request_id = RequestId::from_headers(request.headers());
         let method = request.method().clone();
-        let route = self.router.find(&method, request.uri().path());
+        let site = match port {
+            Port::Main => &self.main,
+            Port::Console => &self.console,
+        };
+        let route = site.router.find(&method, request.uri().path());
         let address = self.client_addresses.address(request.headers(), peer);
         let client = network(address);
         let error_format = ErrorFormat::of(&request, &request_id);
-        let is_browser_api = is_below(request.uri().path(), web_origin::AREA);
+        let is_browser_api = site.has_api && is_below(request.uri().path(), web_origin::AREA);
         let mut web_origin = None;
         let mut response_memory = None;
 
         let steps = async {
             head::check_message(&request)?;
             self.check_not_stopping(request.uri().path())?;
-            let caller = self.authenticate(request.headers(), request.uri().path()).await?;
+            let caller = self.authenticate(request.headers(), request.uri().path(), site).await?;
             web_origin = caller.web_origin().cloned();
             self.rate_limits.check(&caller, &route, client)?;
             if web_origin.is_some() && method == Method::OPTIONS {
@@ -226,7 +234,7 @@ impl Pipeline {
             Caller::Browser(_) => limit.min(web_origin::BODY_BYTES_MAX),
             Caller::Platform(_) => limit.min(inbound::BODY_BYTES_MAX),
             Caller::Console(Some(_)) => limit,
-            Caller::Console(None) => limit.min(console::SIGN_IN_BYTES_MAX),
+            Caller::Console(None) => limit.min(console::FORM_BYTES_MAX),
             Caller::Anonymous => limit.min(poll_page::FORM_BYTES_MAX),
         };
         let stop_grace = match owner {
@@ -264,6 +272,7 @@ pub(crate) struct RequestBody {
 
 impl RequestBody {
     /// A body that the server made itself. The request that caused it has reserved its memory.
+    #[cfg(feature = "console")]
     pub(crate) fn of(bytes: Bytes) -> Self {
         Self { bytes, _memory: None }
     }

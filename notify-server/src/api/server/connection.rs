@@ -15,11 +15,9 @@ use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::api::json_reply::JSON_CONTENT_TYPE;
-use crate::api::pipeline::{HEADER_BYTES_MAX, HEADERS_MAX, NO_STORE};
+use crate::api::pipeline::{HEADER_BYTES_MAX, HEADERS_MAX, NO_STORE, Port};
 use crate::api::server::transfer::Transfers;
-use crate::api::server::{
-    Builder, ConnPermit, ConnPermits, Limits, MinRate, ServerState, StreamExecutor,
-};
+use crate::api::server::{Builder, ConnPermit, Limits, MinRate, ServerState, StreamExecutor};
 
 /// How long clients may read responses after the server began to stop: as long as an authenticated
 /// caller may send a body.
@@ -38,6 +36,7 @@ const PARSER_SLACK: usize = 4;
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: IpAddr,
+    pub(super) port: Port,
     pub(super) permit: ConnPermit,
 }
 
@@ -64,20 +63,15 @@ pub(super) fn builder(limits: &Limits) -> Builder {
 
 impl Connection {
     /// Serves the connection until it ends.
-    pub(super) async fn run(
-        self,
-        state: &Arc<ServerState>,
-        builder: &Builder,
-        permits: &ConnPermits,
-    ) {
-        let Self { stream, peer, permit } = self;
+    pub(super) async fn run(self, state: &Arc<ServerState>, builder: &Builder) {
+        let Self { stream, peer, port, permit } = self;
         match &state.tls {
-            None => drive(stream, peer, state, builder, permits).await,
+            None => drive(stream, (peer, port), state, builder).await,
             Some(acceptor) => {
                 let handshake = acceptor.accept(stream);
                 let limit = state.limits.header_timeout;
                 match tokio::time::timeout(limit, handshake).await {
-                    Ok(Ok(stream)) => drive(stream, peer, state, builder, permits).await,
+                    Ok(Ok(stream)) => drive(stream, (peer, port), state, builder).await,
                     Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                     Err(_) => tracing::debug!("TLS handshake timed out"),
                 }
@@ -91,14 +85,13 @@ impl Connection {
 /// timeouts.
 async fn drive<S>(
     stream: S,
-    peer: IpAddr,
+    (peer, port): (IpAddr, Port),
     state: &Arc<ServerState>,
     builder: &Builder,
-    permits: &ConnPermits,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = &state.limits;
+    let (limits, permits) = (&state.limits, &state.permits);
     let timeouts = Arc::new(ConnTimeouts::new(limits));
     let is_shared = limits.trusted_proxies.contains(peer.to_canonical());
     let transfers = Arc::new(Transfers::new(timeouts.clone(), limits.write_timeout, is_shared));
@@ -112,7 +105,7 @@ async fn drive<S>(
         // Over HTTP/1, which has one response at a time, the socket shows whether the client reads.
         let transfers = is_http2.then(|| transfers.clone());
         async move {
-            let mut response = pipeline.handle(request, peer).await;
+            let mut response = pipeline.handle(request, peer, port).await;
             let body = response.body_mut();
             if let Some(transfers) = transfers {
                 body.track(transfers.start());

@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
 pub(crate) use self::transfer::{MinRate, ResponseBody};
-use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline};
+use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline, Port};
 use crate::config::Networks;
 
 /// Shortest and longest pause after a failed accept, for example when the process has no file
@@ -73,18 +73,39 @@ pub(crate) struct ServerState {
     /// Tracks all requests in flight, so that the stop can wait for them before it closes
     /// connections.
     pub(crate) requests: TaskTracker,
+    /// The permits of connections, which all addresses share.
+    permits: ConnPermits,
 }
 
-/// Accepts connections until [`ServerState::stopping`] is cancelled. The accepted connections stay
+impl ServerState {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        limits: Limits,
+        tls: Option<TlsAcceptor>,
+        stopping: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            pipeline,
+            tls,
+            stopping,
+            closing: CancellationToken::new(),
+            connections: TaskTracker::new(),
+            requests: TaskTracker::new(),
+            permits: ConnPermits::new(&limits),
+            limits,
+        })
+    }
+}
+
+/// Accepts the connections of one address until [`ServerState::stopping`] is cancelled. The accepted connections stay
 /// open until [`ServerState::closing`] is cancelled.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
+pub(crate) async fn serve(listener: TcpListener, port: Port, state: Arc<ServerState>) {
     let builder = Arc::new(connection::builder(&state.limits));
-    let permits = Arc::new(ConnPermits::new(&state.limits));
     let mut prune = tokio::time::interval(PRUNE_INTERVAL);
     let (mut crowded_log, mut failure_log) = (LogThrottle::default(), LogThrottle::default());
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
-        let mut accepting = pin!(accept(&listener, &permits, &mut crowded_log));
+        let mut accepting = pin!(accept(&listener, &state.permits, &mut crowded_log));
         let accepted = loop {
             tokio::select! {
                 () = state.stopping.cancelled() => return,
@@ -97,13 +118,11 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
                 pause = ACCEPT_PAUSE_MIN;
                 // Responses are written as a whole; waiting to fill a packet only delays them.
                 let _ = stream.set_nodelay(true);
-                if let Some(permit) = permits.assign(permit, peer.ip(), &state.limits) {
-                    let connection = Connection { stream, peer: peer.ip(), permit };
+                if let Some(permit) = state.permits.assign(permit, peer.ip(), &state.limits) {
+                    let connection = Connection { stream, peer: peer.ip(), port, permit };
                     let connections = state.connections.clone();
                     let (state, builder) = (state.clone(), builder.clone());
-                    let permits = permits.clone();
-                    connections
-                        .spawn(async move { connection.run(&state, &builder, &permits).await });
+                    connections.spawn(async move { connection.run(&state, &builder).await });
                 }
             }
             Err(error) => {
