@@ -17,8 +17,8 @@ use crate::api::pipeline::RequestBody;
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::{Endpoint, Router, placeholder, segments};
 use crate::api::routes::routes;
-use crate::store::AppAccess;
 use crate::store::audit::{discard_pending, record_next_write};
+use crate::store::{AppAccess, AppNo};
 
 /// The endpoints of the API.
 static API: LazyLock<Router> = LazyLock::new(|| Router::new(routes()));
@@ -55,6 +55,8 @@ pub(super) fn encoded(text: &str) -> String {
 pub(super) struct AppScope {
     /// The application.
     pub(super) app: App,
+    /// Its internal id.
+    pub(super) no: AppNo,
     caller: Caller,
 }
 
@@ -85,7 +87,7 @@ impl Visit {
     pub(super) async fn scope_of(&self, id: AppId) -> Result<AppScope, ApiError> {
         let (no, app) = self.ctx.api.store.app(id).await?;
         let access = AppAccess { no, app: app.clone(), key: self.session.access.key.id };
-        Ok(AppScope { app, caller: Caller::App(access.into()) })
+        Ok(AppScope { app, no, caller: Caller::App(access.into()) })
     }
 
     /// `GET` under `/admin/v1`.
