@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod access;
+mod content;
 mod html;
 mod notifications;
 mod prefix;
@@ -287,6 +288,7 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
     let path = "/v1/devices/%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'&";
     let tags = json!({"tags": [{"name": MARKUP, "type": "bool", "value": true}]});
     caller.post(&format!("{path}/tags"), &tags).await.ok();
+    let content = content_with_markup(&caller).await;
     let sent = json!({"text": MARKUP, "platforms": ["android"]});
     let id = caller.post("/v1/notifications", &sent).await.id();
     let device = "%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%27%26";
@@ -304,13 +306,48 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/devices"),
         format!("{base}/devices/{device}"),
         format!("{base}/tags"),
-    ] {
+    ]
+    .into_iter()
+    .chain(content.iter().map(|path| format!("{base}/{path}")))
+    {
         let page = operator.get(&path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         assert!(!page.text.contains("<script>alert"), "{path}: {}", page.text);
         assert!(page.text.contains("&#60;script&#62;"), "{path} shows the text");
     }
     Ok(())
+}
+
+/// Creates a campaign, a feed, a poll and a webhook with markup in each text. Returns the paths of their pages
+/// below the application.
+async fn content_with_markup(caller: &Caller) -> Vec<String> {
+    let article = json!({"url": "https://a.example/", "title": MARKUP,
+        "thumb_url": "https://a.example/", "is_external": false});
+    let feed = json!({"url": "https://a.example/feed", "name": MARKUP});
+    let campaign = json!({"name": MARKUP, "layout_id": "content_with_two", "settings": {},
+        "strings": [{"name": "recommendations_title", "translations": {"def": MARKUP}}],
+        "features": [
+            {"type": "custom_feed", "position": 1,
+                "data": {"recommendations_title": true, "articles": [article, article]}},
+            {"type": "content_feed", "position": 1, "data": {"feeds": [feed]}},
+            {"type": "action_button", "position": 1,
+                "data": {"type": "custom", "title": MARKUP, "icon": "a.png"}}]});
+    let poll = json!({"platforms": ["android"], "poll": {"text": MARKUP, "layout_id": "poll_text",
+        "answers": [{"text": MARKUP}, {"text": MARKUP}]}});
+    let webhook = json!({"url": "https://a.example/hook", "description": MARKUP});
+    let mut paths: Vec<String> =
+        ["campaigns", "campaigns/apply", "feeds", "polls", "webhooks", "events"]
+            .map(str::to_owned)
+            .into();
+    for (folder, path, body) in [
+        ("campaigns", "/v1/campaigns", campaign),
+        ("feeds", "/v1/feeds", feed),
+        ("polls", "/v1/notifications", poll),
+        ("webhooks", "/v1/webhooks", webhook),
+    ] {
+        paths.push(format!("{folder}/{}", caller.post(path, &body).await.id()));
+    }
+    paths
 }
 
 #[tokio::test]
@@ -334,7 +371,10 @@ async fn another_applications_ids_are_404_inside_the_first() -> Result<()> {
 fn links(page: &str, at: &str) -> BTreeSet<String> {
     let base = url::Url::parse(&format!("http://host/console/{at}")).unwrap();
     let hrefs = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let hrefs = hrefs.filter(|href| !href.starts_with('#') && !href.contains("?v="));
+    // The page of a poll is not part of the console.
+    let is_own =
+        |href: &&str| !href.starts_with('#') && !href.contains("?v=") && !href.starts_with("http");
+    let hrefs = hrefs.filter(is_own);
     hrefs
         .map(|href| base.join(&href.replace("&amp;", "&")).unwrap())
         .map(|url| {
@@ -351,6 +391,7 @@ async fn each_link_leads_somewhere() -> Result<()> {
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     let sent = json!({"text": "Hello", "platforms": ["android"]});
     server.caller().post("/v1/notifications", &sent).await.id();
+    content_with_markup(&server.caller()).await;
     let mut seen = BTreeSet::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {

@@ -18,8 +18,8 @@ use crate::api::pipeline::audit::{self, Operator};
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::Router;
 use crate::api::routes::routes;
-use crate::store::AppAccess;
 use crate::store::audit::{discard_pending, record_next_write};
+use crate::store::{AppAccess, AppNo};
 
 /// The endpoints of the API.
 static API: LazyLock<Router> = LazyLock::new(|| Router::new(routes()));
@@ -56,6 +56,8 @@ pub(super) fn encoded(text: &str) -> String {
 pub(super) struct AppScope {
     /// The application.
     pub(super) app: App,
+    /// Its internal id.
+    pub(super) no: AppNo,
     caller: Caller,
 }
 
@@ -86,7 +88,7 @@ impl Visit {
     pub(super) async fn scope_of(&self, id: AppId) -> Result<AppScope, ApiError> {
         let (no, app) = self.ctx.api.store.app(id).await?;
         let access = AppAccess { no, app: app.clone(), key: self.session.access.key.id };
-        Ok(AppScope { app, caller: Caller::App(access.into()) })
+        Ok(AppScope { app, no, caller: Caller::App(access.into()) })
     }
 
     /// `GET` under `/admin/v1`.

@@ -1,6 +1,7 @@
 //! Submitted forms (`application/x-www-form-urlencoded`).
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::api::error::ApiError;
 use crate::api::request_ctx::decode_pairs;
@@ -44,4 +45,20 @@ impl Form {
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
     }
+
+    /// All values of a field, such as checkboxes with the same name.
+    pub(super) fn all(&self, name: &str) -> Vec<String> {
+        let fields = self.0.iter().filter(|(field, _)| field == name);
+        fields.map(|(_, value)| value.clone()).collect()
+    }
+
+    /// The idempotency key of the form, with which a form that is submitted twice takes effect once.
+    pub(super) fn key(&self) -> Option<&str> {
+        Some(self.text("key")).filter(|key| !key.is_empty())
+    }
+}
+
+/// An idempotency key for a form, in its field `key`.
+pub(super) fn new_key() -> String {
+    Uuid::now_v7().to_string()
 }

@@ -29,11 +29,16 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 5] = [
+pub(super) const APP_ENTRIES: [Entry; 10] = [
     Entry { name: "Dashboard", path: "" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
     Entry { name: "Tags", path: "/tags" },
+    Entry { name: "Campaigns", path: "/campaigns" },
+    Entry { name: "Feeds", path: "/feeds" },
+    Entry { name: "Polls", path: "/polls" },
+    Entry { name: "Webhooks", path: "/webhooks" },
+    Entry { name: "Events", path: "/events" },
     Entry { name: "Settings", path: "/settings" },
 ];
 /// The pages of the installation.
@@ -166,6 +171,10 @@ impl Layout {
             "ended" => "The session has ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
             "sent" => "Accepted.",
+            "applied" => "Applied. The campaigns are now as in the files.",
+            "redelivered" => "Queued. The message is sent again now.",
+            "recovered" => "Queued. The messages are sent again now.",
+            "nothing-recovered" => "There was no failed message in this time.",
             _ => "",
         }
     }

@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use notify_core::SessionId;
+use notify_core::{SessionId, Timestamp};
 use url::Url;
 use uuid::Uuid;
 use warp::reply::Response;
@@ -20,7 +20,7 @@ use crate::api::error::ApiError;
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::{Api, KeyCache};
 use crate::keys::sha256;
-use crate::store::{AdminKey, NewSession, SessionAccess};
+use crate::store::{AdminKey, NewSession, SessionAccess, StoreError};
 
 /// Random bytes of a cookie.
 const SECRET_BYTES: usize = 32;
@@ -42,9 +42,22 @@ pub(crate) struct ConsoleSession {
     pub(super) access: SessionAccess,
     /// The token that each form of this session contains.
     pub(super) form_token: String,
+    /// The SHA-256 of the cookie's secret, by which the store finds the session.
+    hash: [u8; 32],
 }
 
 impl ConsoleSession {
+    /// Whether the session still exists and has not expired, for a response that stays open. The stored
+    /// time of the last use may be a little old, so that an open stream may end early; the page opens it
+    /// again.
+    ///
+    /// # Errors
+    /// When storage is not available.
+    pub(crate) async fn is_valid(&self, api: &Api) -> Result<bool, StoreError> {
+        let access = api.store.session(self.hash).await?;
+        Ok(access.is_some_and(|access| !is_expired(api, &access, access.last_used_at)))
+    }
+
     /// Checks that a page of this session sent the form.
     ///
     /// # Errors
@@ -68,13 +81,13 @@ pub(crate) async fn session_of(
     headers: &HeaderMap,
 ) -> Result<Option<ConsoleSession>, ApiError> {
     let Some(secret) = secret_of_caller(headers) else { return Ok(None) };
-    let Some(access) = api.store.session(sha256(secret.as_bytes())).await? else {
+    let hash = sha256(secret.as_bytes());
+    let Some(access) = api.store.session(hash).await? else {
         return Ok(None);
     };
     let now = api.clock.now();
-    let cutoffs = api.config.session_timeouts().cutoffs(now);
     let last_used_at = keys.last_session_use(access.id).unwrap_or(access.last_used_at);
-    if access.created_at < cutoffs.created_before || last_used_at < cutoffs.used_before {
+    if is_expired(api, &access, last_used_at) {
         return Ok(None);
     }
     // A page that refreshes itself is not a use: a forgotten tab must not keep the session alive.
@@ -83,7 +96,12 @@ pub(crate) async fn session_of(
         keys.record_session_use(access.id, now);
     }
     let form_token = form_token(secret);
-    Ok(Some(ConsoleSession { access, form_token }))
+    Ok(Some(ConsoleSession { access, form_token, hash }))
+}
+
+fn is_expired(api: &Api, access: &SessionAccess, last_used_at: Timestamp) -> bool {
+    let cutoffs = api.config.session_timeouts().cutoffs(api.clock.now());
+    access.created_at < cutoffs.created_before || last_used_at < cutoffs.used_before
 }
 
 /// Starts a session of an admin key. The response of the request has to set the returned cookie.
@@ -95,24 +113,20 @@ pub(super) async fn start(
     key: AdminKey,
 ) -> Result<(ConsoleSession, HeaderValue), ApiError> {
     let secret = random_secret::<SECRET_BYTES>();
+    let hash = sha256(secret.as_bytes());
     let (id, at) = (SessionId(Uuid::now_v7()), ctx.received_at);
-    let new = NewSession {
-        id,
-        hash: sha256(secret.as_bytes()),
-        key: key.id,
-        address: ctx.address.to_string(),
-        created_at: at,
-    };
+    let new =
+        NewSession { id, hash, key: key.id, address: ctx.address.to_string(), created_at: at };
     ctx.api.store.create_session(new).await?;
     let access = SessionAccess { id, key, created_at: at, last_used_at: at };
-    Ok((ConsoleSession { access, form_token: form_token(&secret) }, cookie(ctx, &secret)))
+    Ok((ConsoleSession { access, form_token: form_token(&secret), hash }, cookie(ctx, &secret)))
 }
 
 /// `POST /console/sign-out`.
 pub(super) async fn sign_out(visit: Visit, _: Form) -> Result<Response, ApiError> {
     match visit.ctx.api.store.end_session(visit.session.access.id).await {
         // Another page of the session was faster.
-        Ok(()) | Err(crate::store::StoreError::NotFound) => {}
+        Ok(()) | Err(StoreError::NotFound) => {}
         Err(error) => return Err(error.into()),
     }
     let mut response = redirect("sign-in");

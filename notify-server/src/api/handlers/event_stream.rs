@@ -1,6 +1,6 @@
 //! The event stream of an application (`text/event-stream`), from any position in its log. It ends
-//! when the client disconnects or reads too slowly, when its key is revoked, or when the server
-//! stops. A client that reconnects with the last `id` misses nothing.
+//! when the client disconnects or reads too slowly, when its key is revoked or the session of its
+//! operator ends, or when the server stops. A client that reconnects with the last `id` misses nothing.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,6 +20,7 @@ use warp::Reply;
 use warp::reply::Response;
 
 use crate::api::Api;
+use crate::api::console::ConsoleSession;
 use crate::api::error::ApiError;
 use crate::api::request_ctx::RequestCtx;
 use crate::error_chain::error_chain;
@@ -40,7 +41,7 @@ const CHUNKS_BUFFERED_MAX: usize = 4;
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of comments that show that the stream is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval at which a stream checks that its key is still valid, and reads the log. The stream has
+/// Interval at which a stream checks that its reader may still read, and reads the log. The stream has
 /// to poll, because nothing wakes it when another server of the same database writes events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which an open stream extends the retention of events, in milliseconds.
@@ -93,17 +94,60 @@ impl Drop for StreamPermit {
     }
 }
 
+/// Who reads a stream, which decides how long it stays open.
+pub(crate) enum StreamReader {
+    /// An application, by the hash of its API key.
+    ApiKey([u8; 32]),
+    /// An operator on a page of the console.
+    Operator(Arc<ConsoleSession>),
+}
+
+impl StreamReader {
+    /// Whether the stream may stay open. Another server may have revoked the key or ended the session.
+    async fn is_valid(&self, api: &Api) -> Result<bool, StoreError> {
+        match self {
+            Self::ApiKey(hash) => {
+                let access = api.store.find_app_by_key(*hash).await?;
+                Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
+            }
+            Self::Operator(session) => session.is_valid(api).await,
+        }
+    }
+
+    /// The position up to which the log was read. A block without `data` dispatches no event, but its `id`
+    /// is remembered (HTML standard, section 9.2.6). A page of the console gets an event, because its script
+    /// closes the stream while the page is hidden, and cannot read the remembered id.
+    fn position(&self, cursor: &str) -> String {
+        match self {
+            Self::ApiKey(_) => format!(":\nid: {cursor}\n\n"),
+            Self::Operator(_) => format!("id: {cursor}\nevent: position\ndata: {{}}\n\n"),
+        }
+    }
+}
+
 /// `GET /v1/events/stream`.
 pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let api_key = ctx.headers().get(&API_KEY).and_then(|value| value.to_str().ok());
+    let key_hash =
+        api_key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
+    open(&ctx, ctx.app_no(), StreamReader::ApiKey(key_hash)).await
+}
+
+/// Opens a stream of an application, with the query and the `Last-Event-ID` of the request.
+///
+/// # Errors
+/// 400 for an invalid query or cursor, 429 if there are too many streams.
+pub(crate) async fn open(
+    ctx: &RequestCtx,
+    app: AppNo,
+    reader: StreamReader,
+) -> Result<Response, ApiError> {
     let query = StreamQuery::parse(&ctx.query()?, ctx.received_at)?;
     let last_id = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
     let last_id =
         last_id.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
     let cursor = last_id.filter(|id| !id.is_empty()).map(str::to_owned).or(query.cursor);
-    let api_key = ctx.headers().get(&API_KEY).and_then(|value| value.to_str().ok());
-    let key_hash =
-        api_key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
-    let (api, app) = (ctx.api.clone(), ctx.app_no());
+    let api = ctx.api.clone();
     let permit = api
         .streams
         .acquire(app)
@@ -120,16 +164,8 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
-    let stream = EventStream {
-        api,
-        app,
-        key_hash,
-        types,
-        sender,
-        events_written,
-        extend_at,
-        _permit: permit,
-    };
+    let stream =
+        EventStream { api, app, reader, types, sender, events_written, extend_at, _permit: permit };
     tokio::spawn(stream.run(first));
     let chunks = poll_fn(move |cx| chunks.poll_recv(cx)).map(Ok::<_, Infallible>);
     let mut response = warp::reply::stream(chunks).into_response();
@@ -143,7 +179,7 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
 struct EventStream {
     api: Arc<Api>,
     app: AppNo,
-    key_hash: [u8; 32],
+    reader: StreamReader,
     types: EventTypes,
     sender: mpsc::Sender<Bytes>,
     /// Wakes the stream when this server has written events.
@@ -165,13 +201,17 @@ impl EventStream {
         tokio::select! {
             () = stopping.cancelled() => {}
             () = sender.closed() => {}
-            result = self.send_events(first) => if let Err(error) = result {
-                tracing::warn!(cause = error_chain(&error), "event stream ended: storage failed");
+            result = self.send_events(first) => match result {
+                // `NotFound`: the application was deleted.
+                Ok(()) | Err(StoreError::NotFound) => {}
+                Err(error) => {
+                    tracing::warn!(cause = error_chain(&error), "event stream ended: storage failed");
+                }
             },
         }
     }
 
-    /// Sends events until the key is revoked or the client reads too slowly.
+    /// Sends events until the reader is no longer valid or reads too slowly.
     async fn send_events(&mut self, first: EventPage) -> Result<(), StoreError> {
         let now = Instant::now();
         let mut intervals = Intervals {
@@ -181,7 +221,7 @@ impl EventStream {
         let mut page = first;
         // The position is sent at once, so that a client that disconnects before the first event
         // can continue from there.
-        let mut text = sse_events(&page) + &sse_position(&page.cursor);
+        let mut text = sse_events(&page) + &self.reader.position(&page.cursor);
         loop {
             if !text.is_empty() && !self.send(text).await {
                 return Ok(());
@@ -191,8 +231,8 @@ impl EventStream {
                 return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_INTERVAL_MIN).await;
-            // `wait` checks the key too, but it is not called while there are more events to read.
-            if page.more && !self.is_key_valid().await? {
+            // `wait` checks the reader too, but it is not called while there are more events to read.
+            if page.more && !self.reader.is_valid(&self.api).await? {
                 return Ok(());
             }
             let from = EventCursor::After(page.cursor);
@@ -200,7 +240,7 @@ impl EventStream {
             text = sse_events(&page);
             if text.is_empty() && page.more {
                 // Shows progress through many events of other types.
-                text = sse_position(&page.cursor);
+                text = self.reader.position(&page.cursor);
             }
         }
     }
@@ -212,12 +252,12 @@ impl EventStream {
             tokio::select! {
                 () = self.events_written.changed() => return Ok(true),
                 _ = intervals.heartbeat.tick() => {
-                    if !self.send(sse_position(cursor)).await {
+                    if !self.send(self.reader.position(cursor)).await {
                         return Ok(false);
                     }
                     self.extend_retention().await?;
                 }
-                _ = intervals.poll.tick() => return self.is_key_valid().await,
+                _ = intervals.poll.tick() => return self.reader.is_valid(&self.api).await,
             }
         }
     }
@@ -232,22 +272,10 @@ impl EventStream {
         self.api.store.keep_events_until(self.app, now.plus_ms(STREAM_WANTED_MS), now).await
     }
 
-    /// Whether the key is still valid; another server may have revoked it.
-    async fn is_key_valid(&self) -> Result<bool, StoreError> {
-        let access = self.api.store.find_app_by_key(self.key_hash).await?;
-        Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
-    }
-
     /// Sends a chunk. Returns false when the client reads too slowly or has disconnected.
     async fn send(&self, text: String) -> bool {
         self.sender.send_timeout(text.into(), SLOW_CLIENT_TIMEOUT).await.is_ok()
     }
-}
-
-/// A comment with the position up to which the log was read. A block without `data` dispatches no
-/// event, but its `id` is remembered (HTML standard, section 9.2.6).
-fn sse_position(cursor: &str) -> String {
-    format!(":\nid: {cursor}\n\n")
 }
 
 /// A part of the log as server-sent events.

@@ -92,3 +92,132 @@ addEventListener("pageshow", () => {
 localTimes(document);
 document.querySelector("[data-focus]")?.focus();
 if (parse("<p></p>")) setTimeout(refresh, REFRESH_MS);
+
+/** Reads chosen campaign files into the text of the form. */
+async function readFiles(input, text) {
+  const files = await Promise.all(Array.from(input.files, async (file) => {
+    const content = await file.text();
+    return content.startsWith("# file: ") ? content : `# file: ${file.name}\n${content}`;
+  }));
+  if (files.length) text.value = files.join("\n");
+}
+
+for (const line of document.querySelectorAll("[data-files]")) {
+  const input = line.querySelector("input");
+  line.hidden = false;
+  input.addEventListener("change", () => readFiles(input, document.getElementById(line.dataset.files)));
+}
+
+const EVENTS_SHOWN_MAX = 200;
+const RECONNECT_MS = 3000;
+
+/** The live events: one stream a page, closed while the page is hidden, opened again from the last event. */
+function showEvents(list) {
+  const state = document.querySelector("[data-events-state]");
+  const pause = document.querySelector("[data-events-pause]");
+  const none = document.querySelector("[data-events-none]");
+  const row = document.getElementById("event");
+  let cursor = list.dataset.cursor;
+  let isPaused = false;
+  let source = null;
+  let timer = 0;
+
+  function setState(text, tone) {
+    state.textContent = text;
+    state.className = `badge ${tone}`;
+  }
+
+  function add(event) {
+    const body = JSON.parse(event.data);
+    const item = document.importNode(row.content, true);
+    const time = item.querySelector("time");
+    const at = body.timestamp ? new Date(body.timestamp) : new Date();
+    time.dateTime = at.toISOString();
+    time.textContent = at.toLocaleTimeString();
+    time.title = at.toLocaleString();
+    item.querySelector(".badge").textContent = body.type;
+    const links = item.querySelector(".event-links");
+    const data = body.data ?? {};
+    for (const [field, folder] of [["notification_id", "notifications"], ["poll_id", "polls"], ["device_id", "devices"]]) {
+      if (!data[field]) continue;
+      const link = document.createElement("a");
+      link.href = `${list.dataset.base}/${folder}/${encodeURIComponent(data[field])}`;
+      link.textContent = data[field];
+      if (links.childNodes.length) links.append(" · ");
+      links.append(link);
+    }
+    const counts = Object.entries(data.counts ?? {}).filter(([, count]) => count > 0);
+    const words = counts.map(([name, count]) => `${name} ${count}`).concat(data.reason ?? []);
+    if (words.length) links.append(` ${words.join(", ")}`);
+    item.querySelector("pre code").textContent = JSON.stringify(body, null, 2);
+    item.querySelector(".event-cursor").textContent = event.lastEventId;
+    list.prepend(item);
+    while (list.childElementCount > EVENTS_SHOWN_MAX) list.lastElementChild.remove();
+    none.hidden = true;
+  }
+
+  function close() {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  }
+
+  /** Tries again after the server refused the stream, unless it refused the cursor or the session has ended. */
+  async function retry(url) {
+    close();
+    setState("not connected: trying again", "bad");
+    timer = setTimeout(open, RECONNECT_MS);
+    const probe = new AbortController();
+    try {
+      const response = await fetch(url, { cache: "no-store", signal: probe.signal });
+      if (response.redirected) location.reload();
+      if (response.status === 429) setState("too many streams are open: trying again", "bad");
+      if (response.status === 400) {
+        close();
+        setState("this is not the cursor of an event", "bad");
+      }
+    } catch {
+      // The server cannot be reached. The timer tries again.
+    } finally {
+      probe.abort();
+    }
+  }
+
+  function open() {
+    if (source || isPaused || document.hidden) return;
+    const url = new URL(list.dataset.events, location.href);
+    if (cursor) url.searchParams.set("cursor", cursor);
+    source = new EventSource(url);
+    source.onopen = () => setState("live", "good");
+    source.onerror = () => {
+      if (source?.readyState === EventSource.CLOSED) retry(url);
+      else setState("connecting again", "busy");
+    };
+    const receive = (event) => {
+      cursor = event.lastEventId || cursor;
+      if (event.type === "reset") setState("live; some events are no longer stored", "busy");
+      else if (event.type !== "position") add(event);
+    };
+    for (const type of list.dataset.types.split(" ")) source.addEventListener(type, receive);
+    source.addEventListener("position", receive);
+    source.addEventListener("reset", receive);
+  }
+
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.textContent = isPaused ? "Resume" : "Pause";
+    close();
+    if (isPaused) setState("paused", "");
+    else open();
+  });
+  document.addEventListener("visibilitychange", () => {
+    close();
+    if (!document.hidden) open();
+    else if (!isPaused) setState("paused while hidden", "");
+  });
+  open();
+}
+
+const eventList = document.querySelector("[data-events]");
+if (eventList && "EventSource" in window) showEvents(eventList);

@@ -1,10 +1,16 @@
 //! The pages behind the sign-in, one file for each subject.
 
 mod apps;
+mod campaign_files;
+mod campaigns;
 mod devices;
+mod events;
+mod feeds;
 mod notifications;
 mod operators;
 mod overview;
+pub(super) mod polls;
+mod webhooks;
 
 use crate::api::router::Endpoint;
 
@@ -14,6 +20,13 @@ pub(super) fn routes() -> Vec<Endpoint> {
     routes.extend(apps::routes());
     routes.extend(notifications::routes());
     routes.extend(devices::routes());
+    // The paths of files have names in the place of an id, and the first path that fits is taken.
+    routes.extend(campaign_files::routes());
+    routes.extend(campaigns::routes());
+    routes.extend(feeds::routes());
+    routes.extend(polls::routes());
+    routes.extend(webhooks::routes());
+    routes.extend(events::routes());
     routes.extend(operators::routes());
     routes
 }

@@ -1,0 +1,72 @@
+//! The live events of an application.
+
+use askama::Template;
+use notify_core::WebhookEventType;
+use warp::reply::Response;
+
+use super::notifications::base_of;
+use crate::api::console::calls::encoded;
+use crate::api::console::page::{Layout, Visit, show};
+use crate::api::console::screen;
+use crate::api::error::ApiError;
+use crate::api::handlers::event_stream::{self, StreamReader};
+use crate::api::router::Endpoint;
+
+pub(super) fn routes() -> Vec<Endpoint> {
+    vec![
+        screen("/console/apps/{app}/events", events),
+        screen("/console/apps/{app}/events/stream", stream),
+    ]
+}
+
+#[derive(Template)]
+#[template(path = "events.html")]
+struct Events {
+    layout: Layout,
+    base: String,
+    types: Vec<Type>,
+    is_filtered: bool,
+    cursor: String,
+    /// The address of the stream.
+    stream: String,
+    /// The options of `notify tail` for the same events.
+    options: String,
+}
+
+/// A type of events.
+struct Type {
+    name: &'static str,
+    is_chosen: bool,
+}
+
+async fn events(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Events", "Events").await?;
+    let query = visit.ctx.query()?;
+    let chosen: Vec<&str> = query
+        .iter()
+        .filter(|(name, _)| name == "types")
+        .flat_map(|(_, value)| value.split(','))
+        .collect();
+    let types: Vec<Type> = WebhookEventType::SUBSCRIBABLE_NAMES
+        .iter()
+        .map(|name| Type { name, is_chosen: chosen.contains(name) })
+        .collect();
+    let names: Vec<&str> =
+        types.iter().filter(|kind| kind.is_chosen).map(|kind| kind.name).collect();
+    let cursor = visit.query("cursor")?.trim().to_owned();
+    let base = base_of(&layout, &scope);
+    let mut options: String = names.iter().map(|name| format!(" --type {name}")).collect();
+    if !cursor.is_empty() {
+        options.push_str(&format!(" --since {cursor}"));
+    }
+    let stream = format!("{base}/events/stream?types={}", encoded(&names.join(",")));
+    show(&Events { layout, base, is_filtered: !names.is_empty(), types, cursor, stream, options })
+}
+
+/// The stream of `GET /v1/events/stream`, for the operator of a session.
+async fn stream(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let reader = StreamReader::Operator(visit.session.clone());
+    event_stream::open(&visit.ctx, scope.no, reader).await
+}
