@@ -29,16 +29,20 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 5] = [
+pub(super) const APP_ENTRIES: [Entry; 7] = [
     Entry { name: "Dashboard", path: "" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
     Entry { name: "Tags", path: "/tags" },
+    Entry { name: "Providers", path: "/providers" },
+    Entry { name: "Web access", path: "/web" },
     Entry { name: "Settings", path: "/settings" },
 ];
 /// The pages of the installation.
-pub(super) const SERVER_ENTRIES: [Entry; 3] = [
+pub(super) const SERVER_ENTRIES: [Entry; 5] = [
     Entry { name: "Overview", path: "./" },
+    Entry { name: "Doctor", path: "doctor" },
+    Entry { name: "Server", path: "server" },
     Entry { name: "Admin keys", path: "keys" },
     Entry { name: "Audit", path: "audit" },
 ];
@@ -166,6 +170,7 @@ impl Layout {
             "ended" => "The session has ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
             "sent" => "Accepted.",
+            "resumed" => "Deliveries resume now.",
             _ => "",
         }
     }

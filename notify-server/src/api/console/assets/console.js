@@ -92,3 +92,14 @@ addEventListener("pageshow", () => {
 localTimes(document);
 document.querySelector("[data-focus]")?.focus();
 if (parse("<p></p>")) setTimeout(refresh, REFRESH_MS);
+
+/** Reads a chosen file into its field. Without the script, its content is pasted. */
+async function fill(input) {
+  const [file] = input.files;
+  if (file) document.getElementById(input.dataset.fill).value = await file.text();
+}
+
+for (const input of document.querySelectorAll("[data-fill]")) {
+  input.closest("[hidden]").hidden = false;
+  input.addEventListener("change", () => fill(input));
+}

@@ -2,9 +2,13 @@
 
 mod apps;
 mod devices;
+mod doctor;
+mod find;
 mod notifications;
 mod operators;
 mod overview;
+mod providers;
+mod web_access;
 
 use crate::api::router::Endpoint;
 
@@ -14,6 +18,10 @@ pub(super) fn routes() -> Vec<Endpoint> {
     routes.extend(apps::routes());
     routes.extend(notifications::routes());
     routes.extend(devices::routes());
+    routes.extend(providers::routes());
+    routes.extend(web_access::routes());
+    routes.extend(doctor::routes());
     routes.extend(operators::routes());
+    routes.extend(find::routes());
     routes
 }
