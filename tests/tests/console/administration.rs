@@ -160,23 +160,25 @@ async fn providers_are_configured_tested_and_removed() -> Result<()> {
     let (operator, app) = (operator(&server).await?, first_app(&server).await);
     let sandbox = server.sandbox();
     let base = format!("apps/{app}/providers");
-    for (provider, config, secret) in [
-        ("apns", sandbox.apns_config(), "BEGIN PRIVATE KEY"),
-        ("fcm", sandbox.fcm_config(), "BEGIN"),
-        ("webpush", sandbox.webpush_config(), "vapid_private"),
-        ("messenger", sandbox.messenger_config(), "page_access_token\": "),
-        ("telegram", sandbox.telegram_config(), "bot_token\": "),
+    for (provider, config, secret, words) in [
+        ("apns", sandbox.apns_config(), "private_key", "the credentials are accepted"),
+        ("fcm", sandbox.fcm_config(), "service_account", "the credentials are accepted"),
+        ("webpush", sandbox.webpush_config(), "vapid_private_key", "the VAPID key signs"),
+        ("messenger", sandbox.messenger_config(), "page_access_token", "accepted"),
+        ("telegram", sandbox.telegram_config(), "bot_token", "the bot's token is accepted"),
     ] {
+        let secret = config[secret].as_str().or(config[secret]["private_key"].as_str());
+        let secret = secret.and_then(|secret| secret.lines().max_by_key(|line| line.len()));
+        let secret = secret.context("a secret")?;
         let path = format!("{base}/{provider}");
         let saved = put(&operator, &path, &fields_of(&config)).await?;
         let location = format!("{provider}?done=saved");
         assert_eq!((saved.status, saved.header("location")), (303, location.as_str()));
         let page = operator.get(&path).await.text;
         assert!(page.contains("<span class=\"badge good\">open</span>"), "{page}");
-        let main = page.split("class=\"card wide\"").next().unwrap_or_default();
-        assert!(!main.contains(secret), "{provider}: {page}");
+        assert!(secret.len() > 15 && !page.contains(secret), "{provider}: {page}");
         let tested = operator.submit(&format!("{path}/test"), &[]).await?;
-        assert!(tested.text.contains("the credentials are accepted"), "{}", tested.text);
+        assert!(tested.text.contains(&escaped(words)), "{words}: {}", tested.text);
     }
     operator.submit(&format!("{base}/telegram/delete"), &[]).await?.is(303);
     let page = operator.get(&format!("{base}/telegram")).await.text;
@@ -292,10 +294,10 @@ async fn web_access_is_set_with_its_errors_at_their_fields() -> Result<()> {
     let page = operator.get(&path).await.text;
     assert!(page.contains(">off</span>") && page.contains("configure Web Push"), "{page}");
     let wrong =
-        [("allowed_origins", "https://a.example\r\nhttps://*.example"), ("allowed_tags", "n")];
+        [("allowed_origins", "https://a.example\r\nhttps://b.example/x"), ("allowed_tags", "n")];
     let page = operator.submit(&path, &wrong).await?.text;
     assert!(page.contains("<div id=\"origins-problem\"><p class=\"error\">"), "{page}");
-    assert!(page.contains("https://*.example</textarea>"), "the input is shown again: {page}");
+    assert!(page.contains("https://b.example/x</textarea>"), "the input is shown again: {page}");
     let right = [
         ("allowed_origins", "https://a.example\r\n\r\n http://localhost:3000 "),
         ("allowed_tags", ""),
@@ -324,7 +326,7 @@ async fn lists_are_filtered_and_a_push_token_is_in_no_address() -> Result<()> {
         android("phone"),
         disabled,
         json!({"device_id": "iphone", "platform": "ios",
-        "sdk_type": "ios_push", "push_token": "token"}),
+        "sdk_type": "ios_push", "push_token": "third"}),
     ] {
         server.caller().post("/v1/devices", &device).await.ok();
     }
@@ -342,9 +344,6 @@ async fn lists_are_filtered_and_a_push_token_is_in_no_address() -> Result<()> {
     let path = format!("{base}/devices");
     let one = operator.submit(&path, &[("push_token", "other/token?&=+")]).await?;
     assert_eq!((one.status, one.header("location")), (303, "devices/tablet"));
-    let both = operator.submit(&path, &[("push_token", "token")]).await?.text;
-    assert!(both.contains("devices/phone\"") && both.contains("devices/iphone\""), "{both}");
-    assert!(!both.contains("devices/tablet\""), "{both}");
     let none = operator.submit(&path, &[("push_token", "unknown")]).await?.text;
     assert!(none.contains("No device has this push token") && !none.contains("unknown\""));
 
