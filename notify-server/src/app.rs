@@ -148,6 +148,7 @@ impl App {
             metrics: metrics.clone(),
             readiness: Readiness::new(store.clone(), clock.clone()),
             certificates: certificates.clone(),
+            started_at: clock.now(),
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();

@@ -39,6 +39,8 @@ pub(crate) struct Operations {
     pub(crate) readiness: Readiness,
     /// `None`: the server has no TLS.
     pub(crate) certificates: Option<Arc<Certificates>>,
+    /// When the server started.
+    pub(crate) started_at: Timestamp,
     pub(crate) last_sample: tokio::sync::Mutex<Option<(Instant, Arc<Sample>)>>,
 }
 
@@ -55,6 +57,11 @@ impl Operations {
     /// When the TLS certificate expires, if there is one and its expiry is known.
     pub(crate) fn certificate_not_after(&self) -> Option<Timestamp> {
         self.certificates.as_ref()?.not_after()
+    }
+
+    /// The number of servers on the same database, this one included, as of the last heartbeat.
+    pub(crate) fn servers(&self) -> u32 {
+        self.engine.servers()
     }
 
     /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or

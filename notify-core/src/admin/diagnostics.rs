@@ -39,6 +39,13 @@ pub struct Diagnostics {
     /// While this is greater than 0, the server deletes no rows because of their age.
     #[serde(default)]
     pub clock_leap_ms: u64,
+    /// When this server started, unix ms. Absent in answers of older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// Number of servers that share the database, this one included, as of the last heartbeat. Absent in
+    /// answers of older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<u32>,
 }
 
 /// Settings and size of the database.

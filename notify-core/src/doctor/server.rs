@@ -247,6 +247,8 @@ mod tests {
             },
             certificate_not_after: None,
             clock_leap_ms: 0,
+            started_at: None,
+            servers: None,
         };
         let (storage, url) = (("storage", true), ("public url", true));
         assert_eq!(checks(Ok(diagnostics.clone())), [("work", true), storage, url]);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod access;
+mod administration;
 mod content;
 mod html;
 mod notifications;
@@ -289,6 +290,8 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
     let tags = json!({"tags": [{"name": MARKUP, "type": "bool", "value": true}]});
     caller.post(&format!("{path}/tags"), &tags).await.ok();
     let content = content_with_markup(&caller).await;
+    let web = json!({"allowed_origins": ["https://a.example"], "allowed_tags": [MARKUP]});
+    server.admin().put(&format!("/admin/v1/apps/{app}/web"), &web).await.ok();
     let sent = json!({"text": MARKUP, "platforms": ["android"]});
     let id = caller.post("/v1/notifications", &sent).await.id();
     let device = "%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%27%26";
@@ -306,12 +309,22 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/devices"),
         format!("{base}/devices/{device}"),
         format!("{base}/tags"),
+        "doctor".to_owned(),
+        format!("doctor?app={app}"),
+        "server".to_owned(),
+        format!("find?id={device}-none"),
+        format!("{base}/providers"),
+        format!("{base}/providers/fcm"),
+        format!("{base}/web"),
+        format!("{base}/devices?tag={device}&state=enabled"),
+        format!("{base}/notifications?status=sending"),
     ]
     .into_iter()
     .chain(content.iter().map(|path| format!("{base}/{path}")))
     {
         let page = operator.get(&path).await;
-        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        let status = if path.starts_with("find") { 404 } else { 200 };
+        assert_eq!(page.status, status, "{path}: {}", page.text);
         assert!(!page.text.contains("<script>alert"), "{path}: {}", page.text);
         assert!(page.text.contains("&#60;script&#62;"), "{path} shows the text");
     }
@@ -371,7 +384,7 @@ async fn another_applications_ids_are_404_inside_the_first() -> Result<()> {
 fn links(page: &str, at: &str) -> BTreeSet<String> {
     let base = url::Url::parse(&format!("http://host/console/{at}")).unwrap();
     let hrefs = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    // The page of a poll is not part of the console.
+    // Other sites are not visited: the sites of the providers, and the page of a poll.
     let is_own =
         |href: &&str| !href.starts_with('#') && !href.contains("?v=") && !href.starts_with("http");
     let hrefs = hrefs.filter(is_own);

@@ -26,6 +26,24 @@ pub(super) fn day(at: &Timestamp) -> String {
     }
 }
 
+/// A span of milliseconds in its two largest units, such as `3 days 4 h`.
+pub(super) fn span(ms: i64) -> String {
+    let minutes = ms.max(0) / 60_000;
+    let (days, hours, minutes) = (minutes / 1_440, minutes / 60 % 24, minutes % 60);
+    match (days, hours) {
+        (0, 0) if minutes == 0 => "less than a minute".to_owned(),
+        (0, 0) => format!("{minutes} min"),
+        (0, hours) => format!("{hours} h {minutes} min"),
+        (1, hours) => format!("1 day {hours} h"),
+        (days, hours) => format!("{days} days {hours} h"),
+    }
+}
+
+/// The span between two times.
+pub(super) fn up(now: &Timestamp, start: &Timestamp) -> String {
+    span(now.ms_since(*start))
+}
+
 /// A number of bytes, such as `4.2 MB`.
 pub(super) fn bytes(count: &u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
@@ -64,25 +82,38 @@ const BAR_WIDTH: u64 = 8;
 const BAR_GAP: u64 = 2;
 const CHART_HEIGHT: u64 = 64;
 
+/// A bar of a chart: the values of its parts from the bottom, and its text.
+pub(super) struct Bar<const PARTS: usize> {
+    /// What the bar stands for, with its numbers; shown when the pointer is on it.
+    pub(super) title: String,
+    pub(super) parts: [u64; PARTS],
+}
+
 /// Bars as SVG. `label` says what the chart shows, for people who cannot see it. A table next to the chart
-/// has the numbers.
-pub(super) fn bars(label: &str, values: &[u64]) -> String {
-    let largest = values.iter().copied().max().unwrap_or(0).max(1);
+/// has the numbers. The parts of a bar have the classes `part-0`, `part-1` and so on. No text may be of a user.
+pub(super) fn bars<const PARTS: usize>(label: &str, bars: &[Bar<PARTS>]) -> String {
+    let sums = bars.iter().map(|bar| bar.parts.iter().sum::<u64>());
+    let largest = sums.max().unwrap_or(0).max(1);
     let step = BAR_WIDTH + BAR_GAP;
-    let width = step * values.len() as u64;
+    let width = step * bars.len() as u64;
     let mut svg = format!(
         "<svg class=\"bars\" role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {width} {CHART_HEIGHT}\" \
          preserveAspectRatio=\"none\">"
     );
-    for (index, value) in (0_u64..).zip(values) {
-        // A day with any value has a visible bar.
-        let height = (value * CHART_HEIGHT).div_ceil(largest);
-        let _ = write!(
-            svg,
-            "<rect x=\"{}\" y=\"{}\" width=\"{BAR_WIDTH}\" height=\"{height}\" rx=\"1\"></rect>",
-            index * step,
-            CHART_HEIGHT - height
-        );
+    for (index, bar) in (0_u64..).zip(bars) {
+        let (x, mut top) = (index * step, CHART_HEIGHT);
+        for (part, value) in bar.parts.iter().enumerate().filter(|(_, value)| **value > 0) {
+            // A day with any value has a visible part.
+            let scaled = u128::from(*value) * u128::from(CHART_HEIGHT) / u128::from(largest);
+            let height = u64::try_from(scaled).unwrap_or(CHART_HEIGHT).clamp(1, top.max(1));
+            top = top.saturating_sub(height);
+            let _ = write!(
+                svg,
+                "<rect class=\"part-{part}\" x=\"{x}\" y=\"{top}\" width=\"{BAR_WIDTH}\" \
+                 height=\"{height}\"><title>{}</title></rect>",
+                bar.title
+            );
+        }
     }
     svg.push_str("</svg>");
     svg
@@ -112,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn spans_have_two_units() {
+        for (minutes, expected) in [
+            (0, "less than a minute"),
+            (59, "59 min"),
+            (61, "1 h 1 min"),
+            (1_440, "1 day 0 h"),
+            (3_000, "2 days 2 h"),
+        ] {
+            assert_eq!(span(minutes * 60_000), expected);
+        }
+    }
+
+    #[test]
     fn times_are_in_utc_until_a_script_shows_them() {
         let at = Timestamp(1_780_000_000_000);
         assert_eq!(
@@ -122,10 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_bar_has_the_height_of_the_chart_and_the_smallest_is_visible() {
-        let svg = bars("sent", &[0, 1, 1_000_000]);
-        assert!(svg.contains("x=\"0\" y=\"64\" width=\"8\" height=\"0\""), "{svg}");
-        assert!(svg.contains("x=\"10\" y=\"63\" width=\"8\" height=\"1\""), "{svg}");
-        assert!(svg.contains("x=\"20\" y=\"0\" width=\"8\" height=\"64\""), "{svg}");
+    fn the_largest_bar_has_the_height_of_the_chart_and_each_part_is_visible() {
+        let bar = |parts| Bar { title: "day".to_owned(), parts };
+        let svg = bars("sent", &[bar([0, 0]), bar([1, 0]), bar([999_999, 1])]);
+        assert!(!svg.contains("x=\"0\""), "{svg}");
+        assert!(svg.contains("part-0\" x=\"10\" y=\"63\" width=\"8\" height=\"1\""), "{svg}");
+        assert!(svg.contains("part-0\" x=\"20\" y=\"1\" width=\"8\" height=\"63\""), "{svg}");
+        assert!(svg.contains("part-1\" x=\"20\" y=\"0\" width=\"8\" height=\"1\""), "{svg}");
+        assert!(svg.contains("<title>day</title>"), "{svg}");
     }
 }

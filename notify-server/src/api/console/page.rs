@@ -29,7 +29,7 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 10] = [
+pub(super) const APP_ENTRIES: [Entry; 12] = [
     Entry { name: "Dashboard", path: "" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
@@ -37,13 +37,17 @@ pub(super) const APP_ENTRIES: [Entry; 10] = [
     Entry { name: "Campaigns", path: "/campaigns" },
     Entry { name: "Feeds", path: "/feeds" },
     Entry { name: "Polls", path: "/polls" },
+    Entry { name: "Providers", path: "/providers" },
     Entry { name: "Webhooks", path: "/webhooks" },
     Entry { name: "Events", path: "/events" },
+    Entry { name: "Web access", path: "/web" },
     Entry { name: "Settings", path: "/settings" },
 ];
 /// The pages of the installation.
-pub(super) const SERVER_ENTRIES: [Entry; 3] = [
+pub(super) const SERVER_ENTRIES: [Entry; 5] = [
     Entry { name: "Overview", path: "./" },
+    Entry { name: "Doctor", path: "doctor" },
+    Entry { name: "Server", path: "server" },
     Entry { name: "Admin keys", path: "keys" },
     Entry { name: "Audit", path: "audit" },
 ];
@@ -175,6 +179,7 @@ impl Layout {
             "redelivered" => "Queued. The message is sent again now.",
             "recovered" => "Queued. The messages are sent again now.",
             "nothing-recovered" => "There was no failed message in this time.",
+            "resumed" => "Deliveries resume now.",
             _ => "",
         }
     }

@@ -221,3 +221,13 @@ function showEvents(list) {
 
 const eventList = document.querySelector("[data-events]");
 if (eventList && "EventSource" in window) showEvents(eventList);
+/** Reads a chosen file into its field. Without the script, its content is pasted. */
+async function fill(input) {
+  const [file] = input.files;
+  if (file) document.getElementById(input.dataset.fill).value = await file.text();
+}
+
+for (const input of document.querySelectorAll("[data-fill]")) {
+  input.closest("[hidden]").hidden = false;
+  input.addEventListener("change", () => fill(input));
+}

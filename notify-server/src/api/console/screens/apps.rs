@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationList,
-    NotificationStatistics, ProviderList, Success, UpdateApp,
+    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationDay,
+    NotificationList, NotificationStatistics, ProviderList, Success, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -18,8 +18,8 @@ use crate::api::console::{action, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 
-/// The days of the chart on the Dashboard.
-const CHART_DAYS: i64 = 30;
+/// The choice of days of the chart on the Dashboard; the first one is the default.
+const CHART_DAYS: [i64; 3] = [30, 90, 366];
 const DAY_MS: i64 = 86_400_000;
 /// The notifications on the Dashboard.
 const LAST_NOTIFICATIONS: u32 = 5;
@@ -45,7 +45,11 @@ struct Dashboard {
     steps: Vec<Step>,
     devices: Vec<DeviceRow>,
     devices_total: String,
+    /// The number of days of the chart.
+    day_count: i64,
+    day_choice: [i64; 3],
     days: Vec<DayRow>,
+    totals: Totals,
     chart: String,
     keys: Vec<Key>,
     notifications: Vec<Row>,
@@ -73,7 +77,17 @@ struct DeviceRow {
 struct DayRow {
     date: String,
     sent: u64,
+    failed: u64,
+    unregistered: u64,
+    expired: u64,
     opened: u64,
+}
+
+/// The sums of the days.
+struct Totals {
+    sent: String,
+    lost: String,
+    opened: String,
 }
 
 async fn show_dashboard(visit: Visit) -> Result<Response, ApiError> {
@@ -87,21 +101,28 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
     let KeyList { keys } = visit.admin(&format!("{app}/keys")).await?;
     let ProviderList { providers } = visit.admin(&format!("{app}/providers")).await?;
     let devices: DeviceStatistics = visit.get(&scope, "/v1/statistics/devices").await?;
-    let from = visit.ctx.received_at.plus_ms(-(CHART_DAYS - 1) * DAY_MS);
+    let asked = visit.query("days")?.parse().ok();
+    let day_count = asked.filter(|days| CHART_DAYS.contains(days)).unwrap_or(CHART_DAYS[0]);
+    let from = visit.ctx.received_at.plus_ms(-(day_count - 1) * DAY_MS);
     let path = format!("/v1/statistics/notifications?date_from={from}");
     let statistics: NotificationStatistics = visit.get(&scope, &path).await?;
     let path = format!("/v1/notifications?limit={LAST_NOTIFICATIONS}");
     let list: NotificationList = visit.get(&scope, &path).await?;
     let steps = first_steps(&keys, !providers.is_empty(), devices.total > 0, &list);
-    let sent: Vec<u64> = statistics.days.iter().map(|day| day.sent).collect();
     let page = Dashboard {
-        chart: format::bars("Sent messages by day; the table below has the numbers", &sent),
-        days: statistics
-            .days
-            .iter()
-            .rev()
-            .map(|day| DayRow { date: format::day(&day.date), sent: day.sent, opened: day.opened })
-            .collect(),
+        day_count,
+        day_choice: CHART_DAYS,
+        chart: chart_of(&statistics),
+        totals: Totals {
+            sent: format::number(&statistics.total_sent),
+            lost: format::number(
+                &(statistics.total_failed
+                    + statistics.total_unregistered
+                    + statistics.total_expired),
+            ),
+            opened: format::number(&statistics.total_opened),
+        },
+        days: statistics.days.iter().rev().filter_map(DayRow::of).collect(),
         devices_total: format::number(&devices.total),
         devices: devices
             .platforms
@@ -120,6 +141,28 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
         keys,
     };
     show(&page)
+}
+
+impl DayRow {
+    /// A day with any count.
+    fn of(day: &NotificationDay) -> Option<Self> {
+        let NotificationDay { sent, failed, unregistered, expired, opened, .. } = *day;
+        let is_empty = sent + failed + unregistered + expired + opened == 0;
+        let date = format::day(&day.date);
+        (!is_empty).then_some(Self { date, sent, failed, unregistered, expired, opened })
+    }
+}
+
+/// Sent messages by day, and above them those that were not delivered.
+fn chart_of(statistics: &NotificationStatistics) -> String {
+    let bars = statistics.days.iter().map(|day| {
+        let lost = day.failed + day.unregistered + day.expired;
+        let title = format!("{}: {} sent, {lost} not delivered", format::day(&day.date), day.sent);
+        format::Bar { title, parts: [day.sent, lost] }
+    });
+    let bars: Vec<_> = bars.collect();
+    let label = "Messages by day, sent and not delivered; the table below has the numbers";
+    format::bars(label, &bars)
 }
 
 /// The steps to a first notification; empty once something was sent.

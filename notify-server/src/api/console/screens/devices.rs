@@ -2,7 +2,7 @@
 
 use askama::Template;
 use http::Method;
-use notify_core::{Device, DeviceList, Platform, Success, TagList, TagSummary};
+use notify_core::{Device, DeviceList, DeviceState, Platform, Success, TagList, TagSummary};
 use serde_json::json;
 use warp::reply::Response;
 
@@ -18,6 +18,8 @@ use crate::api::router::Endpoint;
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}/devices", list),
+        // The token of a device is a secret, so it is in a form instead of an address.
+        action("/console/apps/{app}/devices", find_by_token),
         screen("/console/apps/{app}/devices/{device}", device),
         action("/console/apps/{app}/devices/{device}/tag", add_tag),
         action("/console/apps/{app}/devices/{device}/untag", remove_tag),
@@ -58,6 +60,10 @@ struct List {
     platform: String,
     platforms: &'static [&'static str],
     tag: String,
+    state: String,
+    states: &'static [&'static str],
+    /// Whether the list has the devices of a push token.
+    is_by_token: bool,
     is_filtered: bool,
     devices: Vec<Row>,
     next: Option<String>,
@@ -67,22 +73,56 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Devices", "Devices").await?;
     let (platform, tag) = (visit.query("platform")?, visit.query("tag")?);
+    let state = visit.query("state")?;
     let path = format!(
-        "/v1/devices?cursor={}&platform={}&tag={}",
+        "/v1/devices?cursor={}&platform={}&tag={}&state={}",
         encoded(&visit.query("cursor")?),
         encoded(&platform),
-        encoded(&tag)
+        encoded(&tag),
+        encoded(&state)
     );
     let page: DeviceList = visit.get(&scope, &path).await?;
     let page = List {
         base: base_of(&layout, &scope),
-        is_filtered: !platform.is_empty() || !tag.is_empty(),
+        is_filtered: [&platform, &tag, &state].iter().any(|filter| !filter.is_empty()),
         platforms: &Platform::NAMES,
+        states: &DeviceState::NAMES,
+        is_by_token: false,
         devices: page.devices.into_iter().map(Row::of).collect(),
         next: page.next_cursor,
         layout,
         platform,
         tag,
+        state,
+    };
+    show(&page)
+}
+
+/// Shows the device with a push token, or the devices if several have it.
+async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let token = encoded(form.text("push_token"));
+    if token.is_empty() {
+        return Ok(redirect("devices"));
+    }
+    let path = format!("/v1/devices?push_token={token}");
+    let DeviceList { devices, .. } = visit.get(&scope, &path).await?;
+    if let [device] = &*devices {
+        return Ok(redirect(&format!("devices/{}", encoded(device.device_id.as_str()))));
+    }
+    let layout = visit.app_layout(&scope, "Devices", "Devices").await?;
+    let page = List {
+        base: base_of(&layout, &scope),
+        layout,
+        platform: String::new(),
+        platforms: &Platform::NAMES,
+        tag: String::new(),
+        state: String::new(),
+        states: &DeviceState::NAMES,
+        is_by_token: true,
+        is_filtered: true,
+        devices: devices.into_iter().map(Row::of).collect(),
+        next: None,
     };
     show(&page)
 }

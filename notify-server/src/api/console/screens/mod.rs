@@ -4,12 +4,16 @@ mod apps;
 mod campaign_files;
 mod campaigns;
 mod devices;
+mod doctor;
 mod events;
 mod feeds;
+mod find;
 mod notifications;
 mod operators;
 mod overview;
 pub(super) mod polls;
+mod providers;
+mod web_access;
 mod webhooks;
 
 use crate::api::router::Endpoint;
@@ -27,6 +31,10 @@ pub(super) fn routes() -> Vec<Endpoint> {
     routes.extend(polls::routes());
     routes.extend(webhooks::routes());
     routes.extend(events::routes());
+    routes.extend(providers::routes());
+    routes.extend(web_access::routes());
+    routes.extend(doctor::routes());
     routes.extend(operators::routes());
+    routes.extend(find::routes());
     routes
 }

@@ -81,6 +81,8 @@ fn tone_of(status: NotificationStatus) -> &'static str {
 struct List {
     layout: Layout,
     scope: AppScope,
+    status: String,
+    statuses: &'static [&'static str],
     notifications: Vec<Row>,
     next: Option<String>,
 }
@@ -88,10 +90,15 @@ struct List {
 async fn list(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Notifications", "Notifications").await?;
-    let path = format!("/v1/notifications?cursor={}", encoded(&visit.query("cursor")?));
+    let status = visit.query("status")?;
+    let mut path = format!("/v1/notifications?cursor={}", encoded(&visit.query("cursor")?));
+    if !status.is_empty() {
+        path.push_str(&format!("&status={}", encoded(&status)));
+    }
     let page: NotificationList = visit.get(&scope, &path).await?;
     let notifications = page.notifications.iter().map(Row::of).collect();
-    show(&List { layout, scope, notifications, next: page.next_cursor })
+    let statuses = &NotificationStatus::NAMES;
+    show(&List { layout, scope, status, statuses, notifications, next: page.next_cursor })
 }
 
 #[derive(Template)]

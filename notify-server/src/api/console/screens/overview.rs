@@ -1,12 +1,18 @@
-//! The overview, and the box that finds an id.
+//! The overview: what needs an operator, the applications, and the server.
 
 use askama::Template;
 use http::Method;
+use notify_core::doctor::{
+    AppFacts, AppState, Finding, ServerFacts, Status, check_app, check_server,
+};
 use notify_core::{
-    App, AppCreated, AppDiagnostics, AppId, AppStatus, CreateApp, Diagnostics, ProviderStatus,
+    App, AppCreated, AppDiagnostics, AppId, AppList, AppStatus, CreateApp, Diagnostics,
+    ProviderKind,
 };
 use warp::reply::Response;
 
+use super::doctor::{name_of, page_of};
+use super::providers::{State, title_of};
 use crate::api::console::calls::encoded;
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
@@ -15,15 +21,16 @@ use crate::api::console::{action, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 
-/// The most applications whose providers the overview shows.
+/// The applications on a page of the overview.
 const TILES_MAX: usize = 20;
+/// The most needs on the overview.
+const NEEDS_MAX: usize = 20;
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/", overview),
         screen("/console/new-app", new_app),
         action("/console/new-app", create_app),
-        screen("/console/find", find),
     ]
 }
 
@@ -32,13 +39,19 @@ pub(super) fn routes() -> Vec<Endpoint> {
 struct Overview {
     layout: Layout,
     needs: Vec<Need>,
+    /// The number of further needs, which the doctor shows.
+    more_needs: usize,
     tiles: Vec<Tile>,
+    is_first: bool,
+    next: Option<String>,
     server: Diagnostics,
 }
 
 /// Something that an operator has to do.
 struct Need {
+    is_urgent: bool,
     text: String,
+    /// Relative to `/console/`.
     path: String,
 }
 
@@ -54,59 +67,74 @@ impl Tile {
     }
 }
 
-/// The status of a provider.
+/// The state of a provider.
 struct Light {
-    provider: &'static str,
-    status: String,
-    is_available: bool,
-}
-
-impl Light {
-    fn tone(&self) -> &'static str {
-        if self.is_available { "good" } else { "bad" }
-    }
+    provider: ProviderKind,
+    title: &'static str,
+    state: State,
 }
 
 async fn overview(visit: Visit) -> Result<Response, ApiError> {
     let layout = visit.layout("Overview", "Overview").await?;
+    let cursor = visit.query("cursor")?;
     let server: Diagnostics = visit.admin("/admin/v1/diagnostics").await?;
-    let mut needs: Vec<Need> = server
-        .obstacles
+    let facts = ServerFacts { diagnostics: Ok(server.clone()) };
+    let mut needs: Vec<Need> = check_server(&facts)
         .iter()
-        .map(|obstacle| Need { text: format!("server: {obstacle}"), path: "./".to_owned() })
+        // A server on one machine for a first try has no public address yet.
+        .filter(|finding| finding.status() != Status::Ok && finding.check() != "public url")
+        .map(|finding| need_of(finding, "server".to_owned(), None))
         .collect();
-    let mut tiles = Vec::new();
-    for app in layout.apps.iter().take(TILES_MAX) {
+    let path = format!("/admin/v1/apps?limit={TILES_MAX}&cursor={}", encoded(&cursor));
+    let page: AppList = visit.admin(&path).await?;
+    let mut tiles = Vec::with_capacity(page.apps.len());
+    for app in page.apps {
         let path = format!("/admin/v1/apps/{}/devices/diagnostics", app.id);
-        let found: AppDiagnostics = visit.admin(&path).await?;
-        let page = format!("apps/{}", app.id);
-        let mut lights = Vec::new();
-        for channel in found.channels {
-            let provider = channel.provider.as_str();
-            let is_available =
-                channel.configured && channel.channel.status == ProviderStatus::Available;
-            let status = if channel.configured {
-                channel.channel.status.state().to_owned()
-            } else {
-                "not configured".to_owned()
-            };
-            if !is_available {
-                let text = format!("{}: {provider} is {status}", app.name);
-                needs.push(Need { text, path: page.clone() });
-            }
-            lights.push(Light { provider, status, is_available });
-        }
-        for webhook in found.webhooks {
-            let text = format!("{}: a webhook fails or is disabled: {}", app.name, webhook.url);
-            needs.push(Need { text, path: page.clone() });
-        }
-        for feed in found.feeds {
-            let text = format!("{}: the feed {} cannot be fetched", app.name, feed.url);
-            needs.push(Need { text, path: page.clone() });
-        }
-        tiles.push(Tile { app: app.clone(), lights });
+        let diagnostics: AppDiagnostics = match visit.admin(&path).await {
+            // It was deleted since the list was read.
+            Err(ApiError::NotFound) => continue,
+            diagnostics => diagnostics?,
+        };
+        let lights = diagnostics.channels.iter().map(|channel| Light {
+            provider: channel.provider,
+            title: title_of(channel.provider),
+            state: State::of(channel),
+        });
+        tiles.push(Tile { lights: lights.collect(), app: app.clone() });
+        needs.extend(needs_of(&layout, app, diagnostics));
     }
-    show(&Overview { layout, needs, tiles, server })
+    // The urgent ones first, otherwise in the order of the applications.
+    needs.sort_by_key(|need| !need.is_urgent);
+    let more_needs = needs.len().saturating_sub(NEEDS_MAX);
+    needs.truncate(NEEDS_MAX);
+    let (is_first, next) = (cursor.is_empty(), page.next_cursor);
+    show(&Overview { layout, needs, more_needs, tiles, is_first, next, server })
+}
+
+/// What an operator has to do for an application. Its credentials are not tested here.
+fn needs_of(layout: &Layout, app: App, diagnostics: AppDiagnostics) -> Vec<Need> {
+    let id = app.id;
+    let state = Ok(AppState { diagnostics, providers: Vec::new() });
+    let findings = check_app(&AppFacts { name: name_of(layout, &app), app, state }).into_iter();
+    let needs = findings.filter(|finding| match finding.check() {
+        // A new application has no provider, and an operator suspended the others.
+        "providers" | "status" => false,
+        // A wait ends on its own.
+        "channel" | "service" => finding.status() == Status::Failed,
+        _ => finding.status() != Status::Ok,
+    });
+    needs.map(|finding| need_of(&finding, format!("doctor?app={id}"), Some(id))).collect()
+}
+
+/// A finding as a need. `path` is where it is shown if no page removes its cause.
+fn need_of(finding: &Finding, path: String, app: Option<AppId>) -> Need {
+    let about = finding.about();
+    let about = if about.is_empty() { finding.check() } else { about };
+    Need {
+        is_urgent: finding.status() == Status::Failed,
+        text: format!("{about}: {}", finding.detail()),
+        path: app.and_then(|app| page_of(finding, app)).map_or(path, |page| page.path),
+    }
 }
 
 #[derive(Template)]
@@ -134,26 +162,4 @@ async fn create_app(visit: Visit, form: Form) -> Result<Response, ApiError> {
     };
     let layout = visit.layout("Create an application", "Overview").await?;
     show(&NewAppPage { layout, problems, name, language: language.unwrap_or_default() })
-}
-
-/// Finds what an id names: an application, or a notification or device of the current application.
-async fn find(visit: Visit) -> Result<Response, ApiError> {
-    let id = visit.query("id")?;
-    let id = id.trim();
-    if let Ok(app) = id.parse::<AppId>()
-        && visit.admin::<App>(&format!("/admin/v1/apps/{app}")).await.is_ok()
-    {
-        return Ok(redirect(&format!("apps/{app}")));
-    }
-    let app: AppId = visit.query("app")?.parse().map_err(|_| ApiError::NotFound)?;
-    let scope = visit.scope_of(app).await?;
-    for resource in ["notifications", "devices"] {
-        let path = format!("/v1/{resource}/{}", encoded(id));
-        match visit.get::<serde_json::Value>(&scope, &path).await {
-            Ok(_) => return Ok(redirect(&format!("apps/{app}/{resource}/{}", encoded(id)))),
-            Err(ApiError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(ApiError::NotFound)
 }

@@ -34,6 +34,8 @@ pub(crate) async fn server(
         },
         certificate_not_after: api.operations.certificate_not_after(),
         clock_leap_ms: api.operations.clock_leap_ms(),
+        started_at: Some(api.operations.started_at),
+        servers: Some(api.operations.servers()),
     }))
 }
 
