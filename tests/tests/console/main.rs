@@ -8,7 +8,9 @@ mod administration;
 mod content;
 mod html;
 mod notifications;
+mod playground;
 mod prefix;
+mod sending;
 mod sessions;
 
 use std::collections::BTreeSet;
@@ -309,6 +311,8 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/devices"),
         format!("{base}/devices/{device}"),
         format!("{base}/tags"),
+        format!("{base}/send?from={id}"),
+        format!("{base}/send?device={device}&text={device}"),
         "doctor".to_owned(),
         format!("doctor?app={app}"),
         "server".to_owned(),
@@ -405,6 +409,7 @@ async fn each_link_leads_somewhere() -> Result<()> {
     let sent = json!({"text": "Hello", "platforms": ["android"]});
     server.caller().post("/v1/notifications", &sent).await.id();
     content_with_markup(&server.caller()).await;
+    operator.submit("playground/start", &[]).await?.is(303);
     let mut seen = BTreeSet::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {

@@ -29,8 +29,9 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 12] = [
+pub(super) const APP_ENTRIES: [Entry; 13] = [
     Entry { name: "Dashboard", path: "" },
+    Entry { name: "Send", path: "/send" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
     Entry { name: "Tags", path: "/tags" },
@@ -44,8 +45,9 @@ pub(super) const APP_ENTRIES: [Entry; 12] = [
     Entry { name: "Settings", path: "/settings" },
 ];
 /// The pages of the installation.
-pub(super) const SERVER_ENTRIES: [Entry; 5] = [
+pub(super) const SERVER_ENTRIES: [Entry; 6] = [
     Entry { name: "Overview", path: "./" },
+    Entry { name: "Playground", path: "playground" },
     Entry { name: "Doctor", path: "doctor" },
     Entry { name: "Server", path: "server" },
     Entry { name: "Admin keys", path: "keys" },
@@ -180,6 +182,9 @@ impl Layout {
             "recovered" => "Queued. The messages are sent again now.",
             "nothing-recovered" => "There was no failed message in this time.",
             "resumed" => "Deliveries resume now.",
+            "started" => "The playground runs.",
+            "scripted" => "The next message to this device gets this answer.",
+            "stopped" => "Put away: the playground and its application are gone.",
             _ => "",
         }
     }

@@ -3,6 +3,7 @@
 mod apps;
 mod campaign_files;
 mod campaigns;
+mod composer;
 mod devices;
 mod doctor;
 mod events;
@@ -11,8 +12,10 @@ mod find;
 mod notifications;
 mod operators;
 mod overview;
+mod playground;
 pub(super) mod polls;
 mod providers;
+mod send;
 mod web_access;
 mod webhooks;
 
@@ -22,6 +25,7 @@ use crate::api::router::Endpoint;
 pub(super) fn routes() -> Vec<Endpoint> {
     let mut routes = overview::routes();
     routes.extend(apps::routes());
+    routes.extend(send::routes());
     routes.extend(notifications::routes());
     routes.extend(devices::routes());
     // The paths of files have names in the place of an id, and the first path that fits is taken.
@@ -34,6 +38,7 @@ pub(super) fn routes() -> Vec<Endpoint> {
     routes.extend(providers::routes());
     routes.extend(web_access::routes());
     routes.extend(doctor::routes());
+    routes.extend(playground::routes());
     routes.extend(operators::routes());
     routes.extend(find::routes());
     routes

@@ -45,6 +45,7 @@ struct Overview {
     is_first: bool,
     next: Option<String>,
     server: Diagnostics,
+    has_playground: bool,
 }
 
 /// Something that an operator has to do.
@@ -108,7 +109,8 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
     let more_needs = needs.len().saturating_sub(NEEDS_MAX);
     needs.truncate(NEEDS_MAX);
     let (is_first, next) = (cursor.is_empty(), page.next_cursor);
-    show(&Overview { layout, needs, more_needs, tiles, is_first, next, server })
+    let has_playground = super::playground::is_running(&visit).await?;
+    show(&Overview { layout, needs, more_needs, tiles, is_first, next, has_playground, server })
 }
 
 /// What an operator has to do for an application. Its credentials are not tested here.

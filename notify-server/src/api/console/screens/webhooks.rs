@@ -47,7 +47,7 @@ impl Fields {
         Self {
             url: form.text("url").to_owned(),
             description: form.text("description").to_owned(),
-            events: form.all("events"),
+            events: form.all("events").map(str::to_owned).collect(),
         }
     }
 
