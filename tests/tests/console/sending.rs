@@ -150,6 +150,7 @@ async fn while_typing_only_what_was_entered_is_a_problem() -> Result<()> {
     let fields = [("text", "Hi"), ("url", "no url"), ("platform", "ios"), ("live", "1")];
     let page = sender.preview(&fields).await?.text;
     assert_ne!(problem_at(&page, "url"), "");
+    assert!(page.contains("id=\"drawn\">"), "the last drawing stays");
     assert!(!page.contains("data-focus"), "the cursor stays where the operator types");
     Ok(())
 }

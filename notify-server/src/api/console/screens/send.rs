@@ -233,6 +233,11 @@ impl SendPage {
             || (rule.starts_with("platforms: ") && !self.composer.has_target())
     }
 
+    /// Whether the script keeps the last drawing: a field, such as a url that is half typed, has a problem.
+    fn keeps_drawing(&self) -> bool {
+        self.is_live && self.preview.is_none() && !self.problems.is_empty()
+    }
+
     /// The problems that stand at the JSON: all of them.
     fn json_problems(&self) -> &[String] {
         if self.composer.is_json { self.problems.all() } else { &[] }
