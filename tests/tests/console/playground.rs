@@ -113,10 +113,6 @@ async fn an_answer_is_scripted_and_the_playground_is_put_away() -> Result<()> {
     assert!(page.contains("Put away: the playground and its application are gone."));
     assert!(page.contains(">Start the playground</button>"), "{page}");
     operator.submit("playground/stop", &[]).await?.is(303);
-    let trail = server.admin().get("/admin/v1/audit").await.text;
-    for action in ["start_playground", "set_playground_answer", "stop_playground"] {
-        assert!(trail.contains(action), "{action}: {trail}");
-    }
     server.stop().await;
     Ok(())
 }

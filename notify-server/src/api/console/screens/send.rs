@@ -47,6 +47,7 @@ struct SendPage {
     is_live: bool,
     /// Why the request was not sent, other than a problem of a field.
     notice: &'static str,
+    status: StatusCode,
     preview: Option<Preview>,
 }
 
@@ -194,6 +195,7 @@ impl SendPage {
             problems: Problems::default(),
             is_live: false,
             notice: "",
+            status: StatusCode::OK,
             preview: None,
             composer,
             layout,
@@ -229,6 +231,11 @@ impl SendPage {
     fn is_still_missing(&self, rule: &str) -> bool {
         (rule.starts_with("text: ") && !self.composer.has_text())
             || (rule.starts_with("platforms: ") && !self.composer.has_target())
+    }
+
+    /// Whether the script keeps the last drawing: a field, such as a url that is half typed, has a problem.
+    fn keeps_drawing(&self) -> bool {
+        self.is_live && self.preview.is_none() && !self.problems.is_empty()
     }
 
     /// The problems that stand at the JSON: all of them.
@@ -278,17 +285,26 @@ impl SendPage {
         self.composer.confirm = String::new();
     }
 
+    /// Shows the notice if the server cannot process requests now.
+    ///
+    /// # Errors
+    /// Any other error.
+    fn set_unavailable(&mut self, error: ApiError, notice: &'static str) -> Result<(), ApiError> {
+        self.status = error.status();
+        self.notice = notice;
+        if self.status == StatusCode::SERVICE_UNAVAILABLE { Ok(()) } else { Err(error) }
+    }
+
     fn show(&self) -> Response {
-        // The request may have taken effect; a script that sends it again must know that.
-        let is_unknown = self.notice == UNKNOWN_OUTCOME;
-        let status = if is_unknown { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-        render(self, status)
+        render(self, self.status)
     }
 }
 
 /// The notice after a 503.
 const UNKNOWN_OUTCOME: &str = "The server could not do this now. It may have been stored or not: \
     press Send again, the same key is used, so that it is sent once.";
+/// The notice after a 503 that concerned only the preview.
+const NOT_PREVIEWED: &str = "The server could not do this now. Press Preview again.";
 /// The notice after a 409: the operator changed the form after it was sent.
 const SENT_BEFORE: &str = "An earlier version of this form was sent already. Press Send to send this \
     version too, as a new notification.";
@@ -324,8 +340,12 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     // still be shown with its input.
     let mut page = SendPage::new(&visit, &scope, composer).await?;
     page.is_live = form.text("live") == "1";
-    page.preview(&visit, &scope).await?;
-    if form.text("do") != "send" {
+    let is_sending = form.text("do") == "send";
+    if let Err(error) = page.preview(&visit, &scope).await {
+        page.set_unavailable(error, if is_sending { UNKNOWN_OUTCOME } else { NOT_PREVIEWED })?;
+        return Ok(page.show());
+    }
+    if !is_sending {
         return Ok(page.show());
     }
     if page.problems.is_empty() {
@@ -346,10 +366,7 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
             page.composer.key = new_key();
             page.notice = SENT_BEFORE;
         }
-        Err(ApiError::Busy | ApiError::Stopping | ApiError::Unavailable(_)) => {
-            page.notice = UNKNOWN_OUTCOME;
-        }
-        Err(error) => return Err(error),
+        Err(error) => page.set_unavailable(error, UNKNOWN_OUTCOME)?,
     }
     Ok(page.show())
 }
