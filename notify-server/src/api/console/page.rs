@@ -164,6 +164,7 @@ impl Layout {
             "deleted" => "Deleted.",
             "revoked" => "Revoked. The server refuses the key from now on.",
             "ended" => "The session has ended.",
+            "ended-others" => "All other sessions have ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
             "sent" => "Accepted.",
             _ => "",
