@@ -243,6 +243,32 @@ fn a_failed_listen_does_not_use_up_the_first_start() {
 }
 
 #[test]
+fn an_address_of_the_console_is_printed_or_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let refused = run(folder.path(), &["--console-listen", &taken]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), &*refused.stdout), (Some(1), &b""[..]), "{words}");
+    let said = format!("cannot listen on {taken}; choose another address with --console-listen: ");
+    assert!(words.contains(&said), "{words}");
+    // The first start is still to come, and its link is for terminals only.
+    let mut server =
+        Server::run(&mut notify_server(folder.path(), &["--console-listen", "127.0.0.1:0"]));
+    assert!(server.line().starts_with("api key: nk_"));
+    assert!(server.line().starts_with("admin key: na_"));
+    let line = server.line();
+    assert!(line.starts_with("console: http://127.0.0.1:") && line.ends_with("/console/"));
+    assert!(server.line().starts_with("listening on http://127.0.0.1:"));
+    let (status, log) = server.stop("-TERM");
+    assert!(status == Some(0) && !log.contains("first?code="), "{log}");
+    let off = ["--console", "off", "--console-listen", &taken];
+    let mut server = Server::run(&mut notify_server(folder.path(), &off));
+    assert!(server.line().starts_with("listening on"), "an address without a console is not used");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
 fn an_invalid_data_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -10,8 +10,8 @@ use crate::api::{Api, KeyCache};
 
 /// The path below which the console would be.
 pub(crate) const AREA: &str = "/console";
-/// No form is accepted.
-pub(crate) const FORM_BYTES_MAX: usize = 0;
+/// The largest form. Nothing accepts one.
+pub(crate) const FORM_BYTES_MAX: usize = 1_024;
 
 /// There are no sessions.
 #[derive(Debug)]

@@ -227,7 +227,9 @@ async fn a_form_of_an_ended_session_is_shown_after_the_sign_in_and_sent_by_a_but
     let app = first_app(&server).await;
     let path = format!("apps/{app}/settings");
     let name = "Ünser <b>\"Shop\"</b> & more\r\nline 2";
-    let (page, sign_in) = sent_late(&server, &path, &[("name", name), ("language", "de")]).await?;
+    let key = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+    let fields = [("name", name), ("language", "de"), ("key", key)];
+    let (page, sign_in) = sent_late(&server, &path, &fields).await?;
     assert_eq!(page.status, 401);
     assert!(page.text.contains("Your session has ended"), "{}", page.text);
     let visitor = visitor(&server);
@@ -249,6 +251,7 @@ async fn a_form_of_an_ended_session_is_shown_after_the_sign_in_and_sent_by_a_but
         .find(|form| form.action == at(server.origin(), &path))
         .unwrap();
     assert_eq!((send.value("name"), send.value("language")), (name, "de"));
+    assert_eq!(send.value("key"), key, "the form still takes effect once");
     let operator = Caller::with_header(server.origin(), "cookie", cookie);
     let sent = submit(&operator, &send).await?;
     assert_eq!(sent.status, 303, "{}", sent.text);

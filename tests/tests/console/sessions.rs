@@ -35,6 +35,23 @@ async fn an_operator_sees_the_sessions_and_ends_one() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_operator_ends_all_other_sessions() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (one, two, three) =
+        (operator(&server).await?, operator(&server).await?, operator(&server).await?);
+    let page = one.get("keys").await.text;
+    assert!(page.contains("after 2h without use, after 12h in any case"), "{page}");
+    let ended = one.submit("sessions/end-others", &[]).await?;
+    assert_eq!((ended.status, ended.header("location")), (303, "../keys?done=ended-others"));
+    assert_eq!(one.get("").await.status, 200);
+    for other in [two, three] {
+        assert_eq!(other.get("").await.status, 303);
+    }
+    assert!(!one.get("keys").await.text.contains("End all other sessions"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_revoked_admin_key_ends_its_sessions_on_every_server() -> Result<()> {
     let one = TestServer::start_on(Backend::Postgres, |_| {}).await;
     let two = one.start_another().await;

@@ -175,6 +175,7 @@ impl Layout {
             "deleted" => "Deleted.",
             "revoked" => "Revoked. The server refuses the key from now on.",
             "ended" => "The session has ended.",
+            "ended-others" => "All other sessions have ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
             "sent" => "Accepted.",
             "applied" => "Applied. The campaigns are now as in the files.",

@@ -12,6 +12,7 @@ use http::header;
 use notify_core::{KeyId, Timestamp};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
+use uuid::Uuid;
 use warp::reply::Response;
 
 use super::calls::encoded;
@@ -282,6 +283,10 @@ fn is_secret(name: &str, value: &str) -> bool {
         "admin_key",
         "_token",
     ];
+    // The key with which the form takes effect once is no secret.
+    if name == "key" && Uuid::try_parse(value.trim()).is_ok() {
+        return false;
+    }
     let name = name.to_ascii_lowercase().replace('-', "_");
     NAMES.contains(&name.as_str())
         || PARTS.iter().any(|part| name.contains(part))

@@ -101,10 +101,7 @@ impl Pipeline {
         let started = Instant::now();
         let request_id = RequestId::from_headers(request.headers());
         let method = request.method().clone();
-        let site = match port {
-            Port::Main => &self.main,
-            Port::Console => &self.console,
-        };
+        let site = self.site(port);
         let route = site.router.find(&method, request.uri().path());
         let address = self.client_addresses.address(request.headers(), peer);
         let client = network(address);
@@ -173,6 +170,13 @@ impl Pipeline {
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("origin"));
         }
         if method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    fn site(&self, port: Port) -> &Site {
+        match port {
+            Port::Main => &self.main,
+            Port::Console => &self.console,
+        }
     }
 
     /// While the server stops, only the liveness probe is answered.

@@ -15,6 +15,7 @@ use crate::api::console::problems::Problems;
 use crate::api::console::{action, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
+use crate::config::Span;
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
@@ -23,6 +24,7 @@ pub(super) fn routes() -> Vec<Endpoint> {
         action("/console/keys/{key_id}/rename", rename),
         action("/console/keys/{key_id}/revoke", revoke),
         action("/console/sessions/{session_id}/end", end_session),
+        action("/console/sessions/end-others", end_others),
         screen("/console/audit", audit),
     ]
 }
@@ -40,6 +42,8 @@ struct AdminKeys {
     sessions: Vec<SessionRow>,
     /// This session.
     session: SessionId,
+    idle_timeout: Span,
+    session_timeout: Span,
     next: Option<String>,
 }
 
@@ -72,6 +76,8 @@ async fn keys(
         created,
         current: visit.session.access.key.id,
         session: visit.session.access.id,
+        idle_timeout: visit.ctx.api.config.console_idle_timeout,
+        session_timeout: visit.ctx.api.config.console_session_timeout,
         sessions: sessions
             .map(|session| SessionRow { key: label(session.key_id), session })
             .collect(),
@@ -117,6 +123,20 @@ async fn end_session(visit: Visit, _: Form) -> Result<Response, ApiError> {
 
 /// The characters of a key's id that the audit trail shows.
 const KEY_ID_CHARS: usize = 8;
+
+/// Ends all sessions but this one, the newest hundred at a time.
+async fn end_others(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let list: SessionList = visit.admin("/admin/v1/sessions?limit=100").await?;
+    for other in list.sessions.iter().filter(|other| other.id != visit.session.access.id) {
+        let path = format!("/admin/v1/sessions/{}", other.id);
+        match visit.change_admin(Method::DELETE, &path, &()).await {
+            // Its operator signed out meanwhile.
+            Ok(Success { .. }) | Err(ApiError::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(redirect("../keys?done=ended-others"))
+}
 
 #[derive(Template)]
 #[template(path = "audit.html")]
