@@ -65,6 +65,8 @@ struct CreatedKey {
 /// A step towards the first notification.
 struct Step {
     text: &'static str,
+    /// The page below the application.
+    path: &'static str,
     is_done: bool,
 }
 
@@ -175,11 +177,12 @@ fn first_steps(
     if list.notifications.iter().any(|notification| notification.counts.sent > 0) {
         return Vec::new();
     }
+    let step = |text, path, is_done| Step { text, path, is_done };
     vec![
-        Step { text: "Create an API key for your backend", is_done: !keys.is_empty() },
-        Step { text: "Configure a provider", is_done: has_provider },
-        Step { text: "Register a device", is_done: has_device },
-        Step { text: "Send a notification", is_done: !list.notifications.is_empty() },
+        step("Create an API key for your backend", "#keys", !keys.is_empty()),
+        step("Configure a provider", "/providers", has_provider),
+        step("Register a device", "/devices", has_device),
+        step("Send a notification", "/notifications", !list.notifications.is_empty()),
     ]
 }
 

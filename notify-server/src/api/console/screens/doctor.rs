@@ -67,7 +67,9 @@ impl FindingRow {
             about: finding.about().to_owned(),
             detail: finding.detail().to_owned(),
             hint: parts.filter(|part| !part.text.is_empty()).collect(),
-            page: app.and_then(|app| page_of(finding, app)),
+            page: app
+                .filter(|_| finding.status() != Status::Ok)
+                .and_then(|app| page_of(finding, app)),
         }
     }
 
@@ -107,6 +109,10 @@ pub(super) fn page_of(finding: &Finding, app: AppId) -> Option<Link> {
                 path: format!("apps/{app}/providers/{kind}"),
             })
         }
+        ("webhook", _) => {
+            Some(Link { name: "Webhooks".to_owned(), path: format!("apps/{app}/webhooks") })
+        }
+        ("feed", _) => Some(Link { name: "Feeds".to_owned(), path: format!("apps/{app}/feeds") }),
         _ => None,
     }
 }
