@@ -221,6 +221,7 @@ function showEvents(list) {
   }
 
   pause.hidden = false;
+  none.hidden = false;
   pause.addEventListener("click", () => {
     isPaused = !isPaused;
     pause.textContent = isPaused ? "Resume" : "Pause";
