@@ -8,7 +8,7 @@
 //! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
 //! | the command `notify` | [`Notify`] |
 //! | pages of the console without a browser | [`Operator`] |
-//! | pages in a browser | [`Chromium`] |
+//! | pages in a browser | [`Chromium`], [`Firefox`] |
 //!
 //! [`Caller`] sends requests that the SDK cannot make, and checks every response. A function panics when a
 //! step fails that always works without a bug. A function that may fail during a fault returns a
@@ -25,6 +25,7 @@ mod command;
 mod db_inspect;
 mod disk_fault;
 mod fault_proxy;
+mod firefox;
 mod fixtures;
 mod log;
 mod operator;
@@ -48,6 +49,7 @@ pub use command::{Following, Notify, Output};
 pub use db_inspect::DatabaseInspector;
 pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
+pub use firefox::Firefox;
 pub use fixtures::{Resources, Route, body, routes, template};
 pub use log::{capture_log, logged};
 pub use operator::Operator;

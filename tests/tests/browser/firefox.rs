@@ -2,16 +2,14 @@
 //! message and posts it, the push service forwards the message without decrypting it, and the worker shows
 //! it.
 
-mod marionette;
 mod push_service;
 mod websocket;
 
 use anyhow::{Context, Result};
 use notify_core::{CreateNotification, DeviceId, Engagement, Platform, ProviderKind, SetWebAccess};
-use notify_tests::{TestServer, until};
+use notify_tests::{Firefox, TestServer, until};
 use serde_json::{Value, json};
 
-use self::marionette::Firefox;
 use self::push_service::PushService;
 use crate::stage::{page_of, site_for};
 

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use notify_tests::{WAIT_MAX, until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+
+use crate::{WAIT_MAX, until};
 
 /// The file in the profile that has the port.
 const PORT_FILE: &str = "MarionetteActivePort";
@@ -16,7 +17,7 @@ const PORT_FILE: &str = "MarionetteActivePort";
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A running browser with a new profile.
-pub(super) struct Firefox {
+pub struct Firefox {
     child: Child,
     stream: BufReader<TcpStream>,
     profile: tempfile::TempDir,
@@ -26,7 +27,10 @@ pub(super) struct Firefox {
 impl Firefox {
     /// Starts a browser that uses a push service, allows pages to show notifications, and makes no background
     /// requests.
-    pub(super) async fn start(push_service: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When Firefox is not installed (Debian: `firefox-esr`) or does not respond.
+    pub async fn start(push_service: &str) -> Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut preferences = String::new();
         for (name, value) in [
@@ -77,13 +81,19 @@ impl Firefox {
     }
 
     /// Opens a page and waits until it has loaded.
-    pub(super) async fn open(&mut self, url: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the page does not load.
+    pub async fn open(&mut self, url: &str) -> Result<()> {
         self.call("WebDriver:Navigate", json!({"url": url})).await?;
         Ok(())
     }
 
     /// Clicks an element as a mouse does.
-    pub(super) async fn click(&mut self, selector: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When no element matches, or the element is not visible.
+    pub async fn click(&mut self, selector: &str) -> Result<()> {
         let by = json!({"using": "css selector", "value": selector});
         let found = self.call("WebDriver:FindElement", by).await?;
         let element = json!({"id": found["value"][ELEMENT]});
@@ -92,7 +102,10 @@ impl Firefox {
     }
 
     /// Runs an expression in the page, waits for its promise, and returns its value.
-    pub(super) async fn run(&mut self, expression: &str) -> Result<Value> {
+    ///
+    /// # Errors
+    /// When the expression throws, or does not end in time.
+    pub async fn run(&mut self, expression: &str) -> Result<Value> {
         let script = format!(
             "const done = arguments[arguments.length - 1];
              Promise.resolve({expression}).then(done, (error) => done(`thrown: ${{error}}`));"
@@ -105,7 +118,10 @@ impl Firefox {
     }
 
     /// Closes the browser.
-    pub(super) async fn stop(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the browser does not end in time.
+    pub async fn stop(mut self) -> Result<()> {
         self.call("Marionette:Quit", json!({"flags": ["eForceQuit"]})).await?;
         tokio::time::timeout(WAIT_MAX, self.child.wait()).await.context("it ends")??;
         self.profile.close()?;
