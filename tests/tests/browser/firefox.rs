@@ -44,7 +44,15 @@ async fn a_message_is_shown_in_firefox() -> Result<()> {
     };
     client.admin().set_web_access(app, &access).await?;
 
-    let mut firefox = Firefox::start(&service.url).await?;
+    let preferences = [
+        ("dom.push.serverURL", json!(service.url)),
+        ("dom.push.testing.allowInsecureServerURL", json!(true)),
+        // Marionette disables this setting by default.
+        ("dom.push.connection.enabled", json!(true)),
+        ("permissions.default.desktop-notification", json!(1)),
+        ("alerts.useSystemBackend", json!(false)),
+    ];
+    let mut firefox = Firefox::start(&preferences).await?;
     firefox.open(&page_of(&server, &site)).await?;
     says(&mut firefox, "Not subscribed.").await?;
     firefox.click("#subscribe").await?;
