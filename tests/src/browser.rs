@@ -155,7 +155,11 @@ impl Browser {
     }
 
     async fn loaded(&mut self, before: &Value) -> Result<()> {
-        let is_loaded = format!("{DOCUMENT} !== {before} && document.readyState === 'complete'");
+        // A browser may first show an empty document.
+        let is_loaded = format!(
+            "{DOCUMENT} !== {before} && document.readyState === 'complete'
+                && location.href !== 'about:blank'"
+        );
         self.shows(&is_loaded).await
     }
 

@@ -77,11 +77,10 @@ fn is_id(segment: &str) -> bool {
 /// When the server refuses the key.
 pub async fn sign_in(browser: &mut Browser, origin: &str, admin_key: &str) -> Result<()> {
     browser.open(&format!("{origin}/console/")).await?;
+    browser.shows("document.activeElement.id === 'key'").await?;
     browser.type_text(admin_key).await?;
     browser.press_through(Key::Enter).await?;
-    let heading = browser.text("document.querySelector('h1').textContent").await?;
-    ensure!(heading == "Overview", "{heading}");
-    Ok(())
+    browser.shows("document.querySelector('h1').textContent === 'Overview'").await
 }
 
 /// Visits the pages to which links lead from the overview, in the order in which a reader finds them, and

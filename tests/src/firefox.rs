@@ -16,26 +16,27 @@ const PORT_FILE: &str = "MarionetteActivePort";
 /// The member of a response that has the id of an element (`WebDriver`, section 12.1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// A script of the browser itself that collects the errors of pages and the failed requests. Requests that a
-/// navigation ended are no failures.
+/// navigation or a redirect ended are no failures.
 const WATCH: &str = r#"
     const problems = window.problems = [];
     const listener = {
         QueryInterface: ChromeUtils.generateQI(["nsIConsoleListener"]),
         observe(message) {
-            if (!(message instanceof Ci.nsIScriptError) || !message.innerWindowID) return;
+            if (!(message instanceof Ci.nsIScriptError)) return;
+            if (!message.innerWindowID && !message.category.startsWith("CSP")) return;
             if (message.flags & Ci.nsIScriptError.warningFlag) return;
             problems.push(`${message.category}: ${message.errorMessage} (${message.sourceName})`);
         },
     };
     Services.console.registerListener(listener);
+    const isEnded = (status) => [Cr.NS_BINDING_ABORTED, Cr.NS_BINDING_REDIRECTED].includes(status);
     const observer = {
         QueryInterface: ChromeUtils.generateQI(["nsIObserver"]),
         observe(subject) {
             const channel = subject.QueryInterface(Ci.nsIHttpChannel);
             if (!channel.URI.host.match(/^(127[.]0[.]0[.]1|localhost)$/)) return;
-            const isAborted = channel.status === Cr.NS_BINDING_ABORTED;
             if (!Components.isSuccessCode(channel.status)) {
-                if (!isAborted) problems.push(`request: ${channel.status} (${channel.URI.spec})`);
+                if (!isEnded(channel.status)) problems.push(`request: ${channel.status} (${channel.URI.spec})`);
             } else if (channel.responseStatus >= 400) {
                 problems.push(`request: ${channel.responseStatus} (${channel.URI.spec})`);
             }

@@ -226,7 +226,7 @@ impl Shop {
         let client = self.server.client();
         let config = self.server.sandbox().apns_config();
         client.admin().put_provider(app, ProviderKind::Apns, &config).await?;
-        let foreign = ScriptedResponse::reason("DeviceTokenNotForTopic");
+        let foreign = ScriptedResponse::reason("BadDeviceToken");
         for seed in 0..COURIERS {
             let device = json!({"device_id": format!("courier-{seed:02}"), "platform": "ios",
                 "sdk_type": "ios_push", "push_token": apns_token(10_000 + seed, &foreign)});

@@ -54,7 +54,7 @@ async fn everything_on_each_page_has_a_visible_focus_by_tab(browser: &mut Browse
         let expected = expected.as_u64().context("a number")?;
         let state = format!(
             "(() => {{
-                const reached = globalThis.reached ??= new Set();
+                const reached = window.reached ??= new Set();
                 const at = document.activeElement;
                 if (at === document.body || reached.has(at)) return null;
                 reached.add(at);
@@ -70,7 +70,7 @@ async fn everything_on_each_page_has_a_visible_focus_by_tab(browser: &mut Browse
             ensure!(invisible.is_empty(), "the focus is not visible: {invisible}");
         }
         let missed = format!(
-            "{REACHABLE}.filter((element) => !reached.has(element))
+            "{REACHABLE}.filter((element) => !window.reached.has(element))
                 .map((element) => element.outerHTML.slice(0, 200))"
         );
         let missed = browser.run(&missed).await?;

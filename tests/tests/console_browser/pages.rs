@@ -84,7 +84,8 @@ async fn no_page_scrolls_sideways_on_a_phone(browser: &mut Browser) -> Result<()
                 "document.documentElement.scrollWidth <= document.documentElement.clientWidth
                     ? null
                     : [...document.querySelectorAll('body *')]
-                        .filter((element) => element.getBoundingClientRect().right > innerWidth)
+                        .filter((element) => element.checkVisibility({ visibilityProperty: true })
+                            && element.getBoundingClientRect().right > innerWidth)
                         .map((element) => element.outerHTML.slice(0, 100)).slice(0, 5)",
             )
             .await?;

@@ -198,6 +198,7 @@ struct SignIn<'a> {
     error: Option<&'a str>,
     style: &'static str,
     script: &'static str,
+    icons: &'static str,
 }
 
 /// The sign-in page. `next` is the page to show after it; `error` is what is wrong with the key.
@@ -208,6 +209,7 @@ pub(super) fn sign_in(next: &str, error: Option<&str>) -> Response {
         error,
         style: &STYLE.version,
         script: &SCRIPT.version,
+        icons: &ICONS.version,
     };
     let status = if error.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
     render(&page, status)
@@ -222,6 +224,7 @@ struct ErrorPage<'a> {
     advice: &'a str,
     request_id: &'a str,
     style: &'static str,
+    icons: &'static str,
 }
 
 /// The page of an error at a path of the console.
@@ -249,6 +252,7 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
         advice,
         request_id,
         style: &STYLE.version,
+        icons: &ICONS.version,
     };
     let (head, body) = render(&page, status).into_parts();
     let mut response = Response::from_parts(error_head, body);

@@ -31,9 +31,12 @@ async function copy(button) {
   }
 }
 
-/** Parses a page of this server. A browser without `parseHTML` keeps the page as it is. */
+/**
+ * Parses a page of this server. A browser without `parseHTML` keeps the page as it is. The empty sanitizer removes
+ * scripts, but keeps ids, data attributes and forms, which the default one removes.
+ */
 function parse(text) {
-  return typeof Document.parseHTML === "function" ? Document.parseHTML(text) : null;
+  return typeof Document.parseHTML === "function" ? Document.parseHTML(text, { sanitizer: {} }) : null;
 }
 
 /** Replaces the live part of the page every two seconds, until the server marks it as final. */
