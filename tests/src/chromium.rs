@@ -13,8 +13,9 @@ use crate::WAIT_MAX;
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
 /// The arguments of Chromium, with which it shows no dialogs and makes no background requests. Tests run as
 /// root in containers, where Chromium's process sandbox cannot be set up.
-const ARGUMENTS: [&str; 8] = [
+const ARGUMENTS: [&str; 9] = [
     "--headless",
+    "--hide-scrollbars",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",

@@ -19,14 +19,17 @@ const PHONES: u64 = 120;
 const OTHERS: u64 = 12;
 /// The devices of the application whose key is for another topic. The guard stops at the 21st.
 const COURIERS: u64 = 40;
-const DAY: Duration = Duration::from_secs(86_400);
+/// The times from midnight to the first message of a day, from there to the second, and to midnight.
+const MORNING: Duration = Duration::from_secs(8 * 3_600 + 11 * 60);
+const NOON: Duration = Duration::from_secs(4 * 3_600 + 26 * 60);
+const EVENING: Duration = Duration::from_secs(11 * 3_600 + 23 * 60);
 /// How far ahead a notification is scheduled.
 const SCHEDULED_AHEAD_MS: i64 = 10 * 3_600_000;
 /// The time by which the clock advances while messages are sent.
 const STEP: Duration = Duration::from_millis(200);
 /// The failures of the shop's phones: each has a reason of the provider, and one in how many phones has it.
 const FAILURES: [(u64, &str, &str); 2] =
-    [(23, "UNREGISTERED", "Unregistered"), (37, "SENDER_ID_MISMATCH", "PayloadTooLarge")];
+    [(23, "UNREGISTERED", "Unregistered"), (37, "SENDER_ID_MISMATCH", "DeviceTokenNotForTopic")];
 /// What the shop sends: a text, a link, a tag, and one in how many of those who get it open it.
 const MESSAGES: [(&str, &str, &str, usize); 7] = [
     ("Your order is on its way 📦", "https://shop.example/orders/4711", "orders", 2),
@@ -50,6 +53,8 @@ const FEED: &str = r#"{"version": "https://jsonfeed.org/version/1.1", "title": "
 pub struct Shop {
     /// The server, with a manual clock.
     pub server: TestServer,
+    /// The admin key of an operator with a name.
+    pub admin_key: String,
     /// The site with the shop's feed and the receiver of its webhooks.
     site: Site,
 }
@@ -63,20 +68,22 @@ impl Shop {
         let server = TestServer::with_manual_clock(unlimited()).await;
         let site =
             Site::start(&[("/feed.json", FEED.to_owned()), ("/hooks", String::new())]).await?;
-        let shop = Self { server, site };
+        let name = json!({"name": "Ada Lovelace"});
+        let key = server.admin().post("/admin/v1/keys", &name).await.ok();
+        let admin_key = key["admin_key"].as_str().context("a key")?.to_owned();
+        let shop = Self { server, admin_key, site };
         shop.furnish(days).await?;
         Ok(shop)
     }
 
     async fn furnish(&self, days: usize) -> Result<()> {
-        let (server, admin, caller) = (&self.server, self.server.admin(), self.server.caller());
+        let server = &self.server;
+        let (admin, caller) = (Caller::admin(server.origin(), &self.admin_key), server.caller());
         let client = server.client();
         let app = server.app_id;
         admin.patch(&format!("/admin/v1/apps/{app}"), &json!({"name": "Shop"})).await.ok();
         configure_all(&client, app, server.sandbox()).await?;
-        for name in ["Ada Lovelace", "Grace Hopper"] {
-            admin.post("/admin/v1/keys", &json!({"name": name})).await.ok();
-        }
+        admin.post("/admin/v1/keys", &json!({"name": "Grace Hopper"})).await.ok();
         for name in ["backend", "newsletter job"] {
             admin.post(&format!("/admin/v1/apps/{app}/keys"), &json!({"name": name})).await.ok();
         }
@@ -86,7 +93,6 @@ impl Shop {
         self.content(&caller).await;
         for day in 0..days {
             self.day(&caller, day).await?;
-            server.clock().advance(DAY);
         }
         self.today(&caller).await?;
         self.courier().await?;
@@ -163,7 +169,12 @@ impl Shop {
 
     /// Sends the messages of a day.
     async fn day(&self, caller: &Caller, day: usize) -> Result<()> {
-        for number in 0..=day % 2 {
+        for (number, after) in [MORNING, NOON].into_iter().enumerate() {
+            self.server.clock().advance(after);
+            // On every other day, only the first message is sent.
+            if number > day % 2 {
+                continue;
+            }
             let (text, url, tag, opens) = MESSAGES[(day + number * 3) % MESSAGES.len()];
             let message = json!({"text": text, "url": url, "tags": [tag],
                 "platforms": ["android", "ios", "web"]});
@@ -171,6 +182,7 @@ impl Shop {
             self.settle(&id).await?;
             self.engage(caller, &id, opens).await?;
         }
+        self.server.clock().advance(EVENING);
         Ok(())
     }
 
@@ -194,6 +206,7 @@ impl Shop {
 
     /// Asks a question, sends to people in chats, schedules a notification, and sends to everyone.
     async fn today(&self, caller: &Caller) -> Result<()> {
+        self.server.clock().advance(MORNING);
         let poll = json!({"platforms": ["android", "ios"], "tags": ["deals"], "poll": {
             "text": "Which tea shall we roast next?", "layout_id": "poll_text",
             "answers": [{"text": "Hojicha"}, {"text": "Kukicha"}, {"text": "Genmaicha"}]}});
@@ -211,6 +224,7 @@ impl Shop {
         let later = json!({"text": "Black week begins at eight", "platforms": ["android", "ios"],
             "send_at": self.server.clock().now().plus_ms(SCHEDULED_AHEAD_MS)});
         caller.post("/v1/notifications", &later).await.id();
+        self.server.clock().advance(Duration::from_secs(1_000));
         let sale = json!({"text": "The sale has begun: everything 20 % off",
             "url": "https://shop.example/sale",
             "platforms": ["android", "ios", "web", "fb-messenger", "chatapp"]});

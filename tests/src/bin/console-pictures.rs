@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     let origin = shop.server.origin();
     browser.open(&format!("{origin}/console/sign-in")).await?;
     take(&mut browser, &folder, "sign-in").await?;
-    sign_in(&mut browser, origin, shop.server.admin_key()).await?;
+    sign_in(&mut browser, origin, &shop.admin_key).await?;
     let mut taken = HashSet::new();
     walk(&mut browser, origin, 1, async |browser, page| {
         let name = page.name();

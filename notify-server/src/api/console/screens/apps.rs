@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationList,
-    NotificationStatistics, ProviderList, Success, UpdateApp,
+    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationDay,
+    NotificationList, NotificationStatistics, ProviderList, Success, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -47,6 +47,10 @@ struct Dashboard {
     devices_total: String,
     days: Vec<DayRow>,
     chart: String,
+    sent_total: String,
+    opened_total: String,
+    first_day: String,
+    last_day: String,
     keys: Vec<Key>,
     notifications: Vec<Row>,
 }
@@ -94,7 +98,14 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
     let list: NotificationList = visit.get(&scope, &path).await?;
     let steps = first_steps(&keys, !providers.is_empty(), devices.total > 0, &list);
     let sent: Vec<u64> = statistics.days.iter().map(|day| day.sent).collect();
+    let opened: u64 = statistics.days.iter().map(|day| day.opened).sum();
+    let day =
+        |day: Option<&NotificationDay>| day.map(|day| format::day(&day.date)).unwrap_or_default();
     let page = Dashboard {
+        sent_total: format::number(&sent.iter().sum()),
+        opened_total: format::number(&opened),
+        first_day: day(statistics.days.first()),
+        last_day: day(statistics.days.last()),
         chart: format::bars("Sent messages by day; the table below has the numbers", &sent),
         days: statistics
             .days
