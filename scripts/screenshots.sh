@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 folder="${1:-docs/console}"
 # The limit of all pictures together, in bytes.
 BYTES_MAX=1500000
+# With 16 colours a pixel takes 4 bits.
+COLOURS=16
 
 missing=()
 for tool in chromium pngquant; do
@@ -18,14 +20,14 @@ fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cargo build --workspace --all-features --bin console-pictures
+cargo build --quiet --workspace --all-features --bin console-pictures
 "${CARGO_TARGET_DIR:-target}/debug/console-pictures" "$scratch"
 
 mkdir -p "$folder"
 # Pictures of pages that no longer exist are removed.
 rm -f "$folder"/*.png
 for picture in "$scratch"/*.png; do
-  pngquant --speed 1 --strip --nofs --output "$folder/$(basename "$picture")" 48 "$picture"
+  pngquant --speed 1 --strip --nofs --output "$folder/$(basename "$picture")" "$COLOURS" "$picture"
 done
 bytes=$(cat "$folder"/*.png | wc -c)
 echo "$(ls "$folder"/*.png | wc -l) pictures, $bytes bytes"

@@ -12,7 +12,7 @@ const DAYS: usize = 30;
 /// The size of a picture. Longer pages are cut off.
 const WIDTH: u32 = 1_280;
 const HEIGHT: u32 = 800;
-const HEIGHT_MAX: u32 = 1_400;
+const HEIGHT_MAX: u32 = 1_000;
 
 #[tokio::main]
 async fn main() -> Result<()> {
