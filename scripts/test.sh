@@ -78,6 +78,8 @@ need_bad_disks() {
 }
 need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
 need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
+# axe-core, which checks the accessibility of the console, comes from npm.
+need_npm() { command -v npm >/dev/null || apt_install npm; }
 
 lint_needs() { need_compiler; need_lints; need_python; need_systemd; }
 docs_needs() { need_compiler; need_curl; }
@@ -85,7 +87,7 @@ unit_needs() { need_compiler; need_postgres; }
 store_needs() { need_compiler; need_postgres; }
 simulation_needs() { need_compiler; need_postgres; }
 e2e_needs() { need_compiler; need_postgres; need_bad_disks; need_systemd; need_python; }
-browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; }
+browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
 postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; }
 
 # -- What the parts do ---------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ suites() {
   done
 }
 docs_suites=(--test=docs --test=tidy)
-browsers_suites=(--test=browser --test=polls)
+browsers_suites=(--test=browser --test=console_browser --test=polls)
 mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli)
 # All suites that no other part runs, so that a new suite is never left out.
 mapfile -t e2e_suites < <(suites tests bench |

@@ -13,8 +13,9 @@ use crate::WAIT_MAX;
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
 /// The arguments of Chromium, with which it shows no dialogs and makes no background requests. Tests run as
 /// root in containers, where Chromium's process sandbox cannot be set up.
-const ARGUMENTS: [&str; 8] = [
+const ARGUMENTS: [&str; 9] = [
     "--headless",
+    "--hide-scrollbars",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -32,6 +33,7 @@ pub struct Chromium {
     profile: tempfile::TempDir,
     calls: u64,
     events: Vec<Value>,
+    problems: Vec<String>,
 }
 
 /// The session of a page or a worker.
@@ -55,7 +57,15 @@ impl Chromium {
             .spawn()?;
         let input = child.stdin.take().context("stdin is piped")?;
         let output = BufReader::new(child.stdout.take().context("stdout is piped")?);
-        let mut started = Self { child, input, output, profile, calls: 0, events: Vec::new() };
+        let mut started = Self {
+            child,
+            input,
+            output,
+            profile,
+            calls: 0,
+            events: Vec::new(),
+            problems: Vec::new(),
+        };
         let version = started.call(None, "Browser.getVersion", json!({})).await;
         version.context("chromium does not start; is the Debian package `chromium` there?")?;
         Ok(started)
@@ -168,6 +178,103 @@ impl Chromium {
         Ok(())
     }
 
+    /// Presses and releases a key. `text` is what it types; `modifiers` is 8 for Shift.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn press(
+        &mut self,
+        page: &Attached,
+        key: &str,
+        code: u32,
+        text: &str,
+        modifiers: u32,
+    ) -> Result<()> {
+        let mut event = json!({"type": "rawKeyDown", "key": key, "code": key,
+            "windowsVirtualKeyCode": code, "modifiers": modifiers});
+        if !text.is_empty() {
+            event["type"] = json!("keyDown");
+            event["text"] = json!(text);
+        }
+        self.call(Some(page), "Input.dispatchKeyEvent", event.clone()).await?;
+        event["type"] = json!("keyUp");
+        if let Some(fields) = event.as_object_mut() {
+            fields.remove("text");
+        }
+        self.call(Some(page), "Input.dispatchKeyEvent", event).await?;
+        Ok(())
+    }
+
+    /// Collects the errors of a page and the failed requests from now on, for [`Self::problems`]. The page
+    /// behaves as in a window that has the focus.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn watch(&mut self, page: &Attached) -> Result<()> {
+        for domain in ["Log.enable", "Network.enable", "Runtime.enable"] {
+            self.call(Some(page), domain, json!({})).await?;
+        }
+        let focused = json!({"enabled": true});
+        self.call(Some(page), "Emulation.setFocusEmulationEnabled", focused).await?;
+        Ok(())
+    }
+
+    /// Returns and forgets the collected errors.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn problems(&mut self) -> Result<Vec<String>> {
+        // The events that precede the response to this call are read before it.
+        self.call(None, "Browser.getVersion", json!({})).await?;
+        Ok(std::mem::take(&mut self.problems))
+    }
+
+    /// Gives a page this size.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn resize(&mut self, page: &Attached, width: u32, height: u32) -> Result<()> {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
+            "mobile": false});
+        self.call(Some(page), "Emulation.setDeviceMetricsOverride", size).await?;
+        Ok(())
+    }
+
+    /// Tells a page that the user prefers a dark or a light theme.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn set_dark(&mut self, page: &Attached, is_dark: bool) -> Result<()> {
+        let theme = if is_dark { "dark" } else { "light" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+        self.call(Some(page), "Emulation.setEmulatedMedia", features).await?;
+        Ok(())
+    }
+
+    /// Lets a page run scripts from its next load on, or not.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn set_scripts(&mut self, page: &Attached, runs_scripts: bool) -> Result<()> {
+        let value = json!({"value": !runs_scripts});
+        self.call(Some(page), "Emulation.setScriptExecutionDisabled", value).await?;
+        Ok(())
+    }
+
+    /// A picture of a page, at most `height_max` pixels high, as PNG in base64.
+    ///
+    /// # Errors
+    /// When the browser does not respond.
+    pub async fn screenshot(&mut self, page: &Attached, height_max: u32) -> Result<String> {
+        let metrics = self.call(Some(page), "Page.getLayoutMetrics", json!({})).await?;
+        let size = &metrics["cssContentSize"];
+        let height = size["height"].as_f64().context("a height")?.min(f64::from(height_max));
+        let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": height, "scale": 1});
+        let how = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+        let taken = self.call(Some(page), "Page.captureScreenshot", how).await?;
+        Ok(taken["data"].as_str().context("a picture")?.to_owned())
+    }
+
     /// Evaluates an expression as if the user had clicked, waits for its promise, and returns its value.
     ///
     /// # Errors
@@ -256,6 +363,26 @@ impl Chromium {
             .await
             .context("chromium did not respond in time")??;
         ensure!(bytes.pop() == Some(0), "chromium ended");
-        Ok(serde_json::from_slice(&bytes)?)
+        let message = serde_json::from_slice(&bytes)?;
+        self.problems.extend(problem_of(&message));
+        Ok(message)
+    }
+}
+
+/// The error of a page, or the failed request, that an event reports. Requests that a navigation ended are no
+/// failures.
+fn problem_of(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    match event["method"].as_str()? {
+        "Log.entryAdded" if params["entry"]["level"] == "error" => {
+            let entry = &params["entry"];
+            Some(format!("{}: {} ({})", entry["source"], entry["text"], entry["url"]))
+        }
+        "Runtime.exceptionThrown" => Some(params["exceptionDetails"].to_string()),
+        "Runtime.consoleAPICalled" if params["type"] == "error" => Some(params["args"].to_string()),
+        "Network.loadingFailed" if params["canceled"] != true => {
+            Some(format!("request: {}", params["errorText"]))
+        }
+        _ => None,
     }
 }

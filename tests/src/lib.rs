@@ -8,7 +8,8 @@
 //! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
 //! | the command `notify` | [`Notify`] |
 //! | pages of the console without a browser | [`Operator`] |
-//! | pages in a browser | [`Chromium`] |
+//! | a page in both browsers | [`Browser`]; [`walk`] visits the console, [`Shop`] is a server with a history |
+//! | what only one browser can do | [`Chromium`], [`Firefox`] |
 //!
 //! [`Caller`] sends requests that the SDK cannot make, and checks every response. A function panics when a
 //! step fails that always works without a bug. A function that may fail during a fault returns a
@@ -17,14 +18,17 @@
 mod api_report;
 mod audience;
 mod backend;
+mod browser;
 mod caller;
 mod checker;
 mod chromium;
 mod cluster;
 mod command;
+mod console_pages;
 mod db_inspect;
 mod disk_fault;
 mod fault_proxy;
+mod firefox;
 mod fixtures;
 mod log;
 mod operator;
@@ -34,6 +38,7 @@ mod received;
 mod request_log;
 mod restartable;
 mod server;
+mod shop;
 mod site;
 mod tenant;
 mod tight_disk;
@@ -41,14 +46,17 @@ mod wait;
 
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use backend::{Backend, Installation, Settings};
+pub use browser::{Browser, BrowserKind, Key};
 pub use caller::{Caller, Response, read_to_end};
 pub use checker::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};
 pub use chromium::{Attached, Chromium};
 pub use cluster::{Cluster, Frozen, StopMode};
 pub use command::{Following, Notify, Output};
+pub use console_pages::{ConsolePage, sign_in, walk};
 pub use db_inspect::DatabaseInspector;
 pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
+pub use firefox::Firefox;
 pub use fixtures::{Resources, Route, body, routes, template};
 pub use log::{capture_log, logged};
 pub use operator::Operator;
@@ -61,6 +69,7 @@ pub use server::{
     NOW, TestServer, configure_all, configure_providers, start_sandbox, start_sandbox_with,
     unlimited,
 };
+pub use shop::Shop;
 pub use site::Site;
 pub use tenant::{AudienceSize, Tenant};
 pub use tight_disk::TightDisk;

@@ -2,16 +2,14 @@
 //! message and posts it, the push service forwards the message without decrypting it, and the worker shows
 //! it.
 
-mod marionette;
 mod push_service;
 mod websocket;
 
 use anyhow::{Context, Result};
 use notify_core::{CreateNotification, DeviceId, Engagement, Platform, ProviderKind, SetWebAccess};
-use notify_tests::{TestServer, until};
+use notify_tests::{Firefox, TestServer, until};
 use serde_json::{Value, json};
 
-use self::marionette::Firefox;
 use self::push_service::PushService;
 use crate::stage::{page_of, site_for};
 
@@ -46,7 +44,15 @@ async fn a_message_is_shown_in_firefox() -> Result<()> {
     };
     client.admin().set_web_access(app, &access).await?;
 
-    let mut firefox = Firefox::start(&service.url).await?;
+    let preferences = [
+        ("dom.push.serverURL", json!(service.url)),
+        ("dom.push.testing.allowInsecureServerURL", json!(true)),
+        // Marionette disables this setting by default.
+        ("dom.push.connection.enabled", json!(true)),
+        ("permissions.default.desktop-notification", json!(1)),
+        ("alerts.useSystemBackend", json!(false)),
+    ];
+    let mut firefox = Firefox::start(&preferences).await?;
     firefox.open(&page_of(&server, &site)).await?;
     says(&mut firefox, "Not subscribed.").await?;
     firefox.click("#subscribe").await?;

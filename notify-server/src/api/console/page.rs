@@ -228,6 +228,7 @@ pub(super) struct SignIn<'a> {
     /// The versions of the files.
     pub(super) style: &'static str,
     pub(super) script: &'static str,
+    pub(super) icons: &'static str,
 }
 
 impl<'a> SignIn<'a> {
@@ -235,7 +236,7 @@ impl<'a> SignIn<'a> {
     pub(super) fn new(root: &'a str) -> Self {
         let (style, script) = versions();
         let (kept, error, has_ended, is_exposed) = (&[], None, false, false);
-        Self { root, kept, error, has_ended, is_exposed, style, script }
+        Self { root, kept, error, has_ended, is_exposed, style, script, icons: &ICONS.version }
     }
 }
 
@@ -259,6 +260,7 @@ struct ErrorPage<'a> {
     advice: &'a str,
     request_id: &'a str,
     style: &'static str,
+    icons: &'static str,
 }
 
 /// The page of an error at a path of the console.
@@ -294,6 +296,7 @@ pub(crate) fn error_page(error: ApiError, path: &str, request_id: &str) -> Respo
         advice,
         request_id,
         style: &STYLE.version,
+        icons: &ICONS.version,
     };
     let (head, body) = render(&page, status).into_parts();
     let mut response = Response::from_parts(error_head, body);

@@ -10,7 +10,7 @@ function localTimes(root) {
     const at = new Date(time.dateTime);
     if (!Number.isNaN(at.getTime())) {
       time.title = time.textContent;
-      time.textContent = at.toLocaleString();
+      time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
     }
   }
 }

@@ -51,6 +51,8 @@ struct Dashboard {
     days: Vec<DayRow>,
     totals: Totals,
     chart: String,
+    first_day: String,
+    last_day: String,
     keys: Vec<Key>,
     notifications: Vec<Row>,
 }
@@ -111,7 +113,11 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
     let path = format!("/v1/notifications?limit={LAST_NOTIFICATIONS}");
     let list: NotificationList = visit.get(&scope, &path).await?;
     let steps = first_steps(&keys, !providers.is_empty(), devices.total > 0, &list);
+    let day =
+        |day: Option<&NotificationDay>| day.map(|day| format::day(&day.date)).unwrap_or_default();
     let page = Dashboard {
+        first_day: day(statistics.days.first()),
+        last_day: day(statistics.days.last()),
         day_count,
         day_choice: CHART_DAYS,
         chart: chart_of(&statistics),

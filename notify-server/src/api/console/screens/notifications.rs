@@ -58,7 +58,7 @@ impl Row {
 fn text_of(record: &NotificationRecord) -> String {
     let request: serde_json::Value =
         serde_json::from_str(record.request.as_str()).unwrap_or_default();
-    let text = request["text"].as_str().unwrap_or_default();
+    let text = request["text"].as_str().or(request["poll"]["text"].as_str()).unwrap_or_default();
     let text = if text.trim().is_empty() { record.id.as_str() } else { text };
     let mut shown: String = text.chars().take(TEXT_CHARS_MAX).collect();
     if shown.len() < text.len() {

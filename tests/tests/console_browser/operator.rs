@@ -1,0 +1,202 @@
+//! What an operator does.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use notify_server::clock::Clock;
+use notify_tests::{Browser, Key, Site, TestServer, configure_providers, logged, unlimited};
+use serde_json::{Value, json};
+
+use crate::{enter, in_both_browsers, of_app};
+
+in_both_browsers!(
+    a_wrong_key_says_so_and_keeps_the_focus,
+    a_created_key_can_be_copied_and_is_nowhere_after_it,
+    counts_move_without_reload_and_stop_when_over_or_hidden,
+    the_idle_limit_ends_an_open_live_page,
+    a_framed_page_stays_empty,
+    a_link_from_another_site_opens_the_page,
+    without_script_forms_work,
+);
+
+const HEADING: &str = "document.querySelector('h1').textContent";
+/// The requests that the page's script made.
+const FETCHES: &str = "performance.getEntriesByType('resource')
+    .filter((entry) => entry.initiatorType === 'fetch').length";
+/// The script refreshes every two seconds, so it refreshes twice meanwhile.
+const TWO_REFRESHES: &str = "new Promise((done) => setTimeout(done, 4500))";
+
+async fn a_wrong_key_says_so_and_keeps_the_focus(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    browser.open(&format!("{}/console/audit", server.origin())).await?;
+    let focused = "document.activeElement.id";
+    assert_eq!(browser.run(focused).await?, "key");
+    browser.type_text("na_wrong").await?;
+    browser.press_through(Key::Enter).await?;
+    let error = browser.text("document.querySelector('[role=alert]').textContent").await?;
+    assert_eq!(error, "this is not an admin key of this server");
+    assert_eq!(browser.run(focused).await?, "key");
+    let described = "document.getElementById(
+        document.activeElement.getAttribute('aria-describedby')).textContent";
+    assert_eq!(browser.text(described).await?, error);
+    browser.type_text(server.admin_key()).await?;
+    browser.press_through(Key::Enter).await?;
+    assert_eq!(browser.text(HEADING).await?, "Audit");
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_created_key_can_be_copied_and_is_nowhere_after_it(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    browser.open(&of_app(&server, "")).await?;
+    browser.click("#key-name").await?;
+    browser.type_text("backend").await?;
+    browser.press_through(Key::Enter).await?;
+    let key = browser.text("document.getElementById('secret').textContent").await?;
+    ensure!(key.starts_with("nk_"), "{key}");
+    let example = browser.text("document.querySelector('pre').textContent").await?;
+    ensure!(example.contains("curl") && example.contains(&key), "{example}");
+    notify_tests::Caller::app(server.origin(), &key).get("/v1/devices").await.ok();
+    browser.click("[data-copy=secret]").await?;
+    // If the browser denies the clipboard, the key is selected.
+    let copied = "['Copied', 'Press Ctrl+C'].includes(
+        document.querySelector('[data-copy]').textContent)";
+    browser.shows(copied).await?;
+    let button = browser.text("document.querySelector('[data-copy]').textContent").await?;
+    if button != "Copied" {
+        assert_eq!(browser.text("getSelection().toString()").await?, key);
+    }
+    browser.open(&of_app(&server, "")).await?;
+    let kept = "(async () => [document.documentElement.outerHTML, document.cookie,
+        JSON.stringify(localStorage), JSON.stringify(sessionStorage),
+        JSON.stringify(await indexedDB.databases()), JSON.stringify(await caches.keys()),
+        JSON.stringify(history.state), location.href].join())()";
+    let kept = browser.text(kept).await?;
+    ensure!(!kept.contains(&key), "{kept}");
+    ensure!(kept.contains("backend"), "{kept}");
+    ensure!(!logged().contains(&key), "the log has the key");
+    server.stop().await;
+    Ok(())
+}
+
+/// A server with a notification that is due in an hour, and a page that shows it.
+async fn scheduled(browser: &mut Browser) -> Result<TestServer> {
+    let server = TestServer::with_manual_clock(unlimited()).await;
+    configure_providers(&server.client(), server.sandbox()).await?;
+    let phone = json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push",
+        "push_token": "token"});
+    server.caller().post("/v1/devices", &phone).await.ok();
+    let later = json!({"text": "Hello", "platforms": ["android"],
+        "send_at": server.clock().now().plus_ms(3_600_000)});
+    let id = server.caller().post("/v1/notifications", &later).await.id();
+    enter(browser, &server).await?;
+    browser.open(&of_app(&server, &format!("/notifications/{id}"))).await?;
+    browser.shows("document.querySelector('.badge').textContent === 'scheduled'").await?;
+    browser.shows(&format!("{FETCHES} > 0")).await?;
+    Ok(server)
+}
+
+async fn counts_move_without_reload_and_stop_when_over_or_hidden(
+    browser: &mut Browser,
+) -> Result<()> {
+    let server = scheduled(browser).await?;
+    let document = browser.run("performance.timeOrigin").await?;
+    let hide = |is_hidden: bool| {
+        format!(
+            "Object.defineProperty(document, 'hidden', {{configurable: true,
+                get: () => {is_hidden}}}) === document"
+        )
+    };
+    browser.run(&hide(true)).await?;
+    let count = async |browser: &mut Browser| -> Result<i64> {
+        Ok(browser.run(FETCHES).await?.as_i64().unwrap())
+    };
+    let before = count(browser).await?;
+    browser.run(TWO_REFRESHES).await?;
+    // One refresh may have been on its way.
+    ensure!(count(browser).await? <= before + 1, "a hidden page refreshes");
+    server.clock().advance(Duration::from_secs(3_600));
+    browser.run(&hide(false)).await?;
+    notify_tests::until("the page shows that it is completed", async || {
+        server.clock().advance(Duration::from_millis(100));
+        let badge = browser.run("document.querySelector('.badge').textContent").await?;
+        Ok((badge == "completed").then_some(()))
+    })
+    .await?;
+    let counts = "[...document.querySelectorAll('#live .counts')[0].querySelectorAll('div')]
+        .map((count) => count.textContent)";
+    let counts = browser.run(counts).await?;
+    ensure!(counts.as_array().unwrap().contains(&json!("sent1")), "{counts}");
+    assert_eq!(browser.run("document.querySelector('[data-live]')").await?, Value::Null);
+    let after = count(browser).await?;
+    browser.run(TWO_REFRESHES).await?;
+    assert_eq!(count(browser).await?, after, "a completed notification refreshes");
+    assert_eq!(browser.run("performance.timeOrigin").await?, document, "no reload");
+    assert_eq!(browser.problems().await?, [""; 0]);
+    server.stop().await;
+    Ok(())
+}
+
+async fn the_idle_limit_ends_an_open_live_page(browser: &mut Browser) -> Result<()> {
+    let server = scheduled(browser).await?;
+    server.clock().advance(Duration::from_secs(2 * 3_600 + 1));
+    browser.shows("location.pathname.endsWith('/sign-in')").await?;
+    browser.shows("document.activeElement.id === 'key'").await?;
+    ensure!(browser.text("location.search").await?.contains("notifications"), "it leads back");
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_framed_page_stays_empty(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    let frame = format!("<!doctype html><iframe src=\"{}/console/\"></iframe>", server.origin());
+    let site = Site::start(&[("/", frame)]).await?;
+    browser.problems().await?;
+    browser.open(&site.origin).await?;
+    let mut all = Vec::new();
+    notify_tests::until("the browser reports the frame", async || {
+        all.extend(browser.problems().await?);
+        Ok(all.iter().any(|problem| problem.contains("frame-ancestors")).then_some(()))
+    })
+    .await?;
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_link_from_another_site_opens_the_page(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    let link = format!("<!doctype html><a href=\"{}/console/audit\">audit</a>", server.origin());
+    let site = Site::start(&[("/", link)]).await?;
+    browser.open(&site.origin).await?;
+    browser.follow("a").await?;
+    browser.shows(&format!("{HEADING} === 'Audit'")).await?;
+    server.stop().await;
+    Ok(())
+}
+
+async fn without_script_forms_work(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    browser.set_scripts(false).await?;
+    enter(browser, &server).await?;
+    let is_on = browser.run("document.createElement('noscript').innerHTML").await?;
+    assert_eq!(is_on, "");
+    browser.follow("a[href$='new-app']").await?;
+    browser.click("#name").await?;
+    browser.type_text("Shop").await?;
+    browser.follow("main .primary").await?;
+    assert_eq!(browser.text(HEADING).await?, "Shop");
+    let done = browser.text("document.querySelector('[role=status]').textContent").await?;
+    assert_eq!(done, "Created.");
+    let time = browser.text("document.querySelector('main').textContent").await?;
+    ensure!(!time.contains("undefined"), "{time}");
+    browser.click("#key-name").await?;
+    browser.type_text("backend").await?;
+    browser.press_through(Key::Enter).await?;
+    let time = browser.text("document.querySelector('main time').textContent").await?;
+    ensure!(time.ends_with(" UTC"), "the script would show the time of the browser: {time}");
+    server.stop().await;
+    Ok(())
+}
