@@ -7,6 +7,7 @@ use warp::reply::Response;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::api::{Api, KeyCache};
+use crate::store::StoreError;
 
 /// The path below which the console would be.
 pub(crate) const AREA: &str = "/console";
@@ -16,6 +17,14 @@ pub(crate) const FORM_BYTES_MAX: usize = 1_024;
 /// There are no sessions.
 #[derive(Debug)]
 pub(crate) enum ConsoleSession {}
+
+impl ConsoleSession {
+    /// Whether the session has not ended.
+    #[expect(clippy::unused_async, reason = "the signature of the console's function")]
+    pub(crate) async fn is_valid(&self, _: &Api) -> Result<bool, StoreError> {
+        match *self {}
+    }
+}
 
 /// There are no pages.
 pub(crate) fn routes() -> Vec<Endpoint> {

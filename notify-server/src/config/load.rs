@@ -136,12 +136,15 @@ impl Config {
             ("body-timeout", self.body_timeout),
             ("idle-timeout", self.idle_timeout),
             ("write-timeout", self.write_timeout),
-            ("console-idle-timeout", self.console_idle_timeout),
             ("console-session-timeout", self.console_session_timeout),
         ] {
             if span.0.is_zero() {
                 return invalid(name, "must be more than 0");
             }
+        }
+        // The uses of a session are written once a minute. Other servers see them only then.
+        if self.console_idle_timeout.0 < IDLE_TIMEOUT_MIN {
+            return invalid("console-idle-timeout", "must be at least 2 minutes");
         }
         Ok(())
     }

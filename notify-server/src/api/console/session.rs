@@ -18,10 +18,17 @@ use super::form::Form;
 use super::page::{Visit, redirect};
 use crate::api::error::ApiError;
 use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::pipeline::audit;
 use crate::api::{Api, KeyCache};
 use crate::keys::sha256;
+use crate::store::audit::record_next_write;
 use crate::store::{AdminKey, NewSession, SessionAccess, StoreError};
 
+/// A header with which the script of the console marks a refresh. Browsers send Fetch Metadata only over TLS and
+/// to the same machine.
+const REFRESH: HeaderName = HeaderName::from_static("x-notify-refresh");
+/// The most secrets that one request may try.
+const SECRETS_MAX: usize = 3;
 /// Random bytes of a cookie.
 const SECRET_BYTES: usize = 32;
 /// The cookie over TLS. Browsers accept the prefix only from secure origins.
@@ -80,20 +87,26 @@ pub(crate) async fn session_of(
     keys: &KeyCache,
     headers: &HeaderMap,
 ) -> Result<Option<ConsoleSession>, ApiError> {
-    let Some(secret) = secret_of_caller(headers) else { return Ok(None) };
-    let hash = sha256(secret.as_bytes());
-    let Some(access) = api.store.session(hash).await? else {
-        return Ok(None);
-    };
+    let mut found = None;
+    for secret in secrets_of_caller(headers) {
+        let hash = sha256(secret.as_bytes());
+        if let Some(access) = api.store.session(hash).await? {
+            found = Some((secret, hash, access));
+            break;
+        }
+    }
+    let Some((secret, hash, access)) = found else { return Ok(None) };
     let now = api.clock.now();
     let last_used_at = keys.last_session_use(access.id).unwrap_or(access.last_used_at);
     if is_expired(api, &access, last_used_at) {
         return Ok(None);
     }
     // A page that refreshes itself is not a use: a forgotten tab must not keep the session alive.
-    let is_refresh = headers.get(FETCH_DEST).is_some_and(|dest| dest == "empty");
+    let is_refresh = headers.get(FETCH_DEST).is_some_and(|dest| dest == "empty")
+        || headers.contains_key(REFRESH);
     if !is_refresh {
         keys.record_session_use(access.id, now);
+        keys.record_use(access.key.id, now);
     }
     let form_token = form_token(secret);
     Ok(Some(ConsoleSession { access, form_token, hash }))
@@ -104,7 +117,8 @@ fn is_expired(api: &Api, access: &SessionAccess, last_used_at: Timestamp) -> boo
     access.created_at < cutoffs.created_before || last_used_at < cutoffs.used_before
 }
 
-/// Starts a session of an admin key. The response of the request has to set the returned cookie.
+/// Starts a session of an admin key, and ends the session that the browser had. The response of the request has
+/// to set the returned cookie.
 ///
 /// # Errors
 /// 404 when the key was revoked.
@@ -117,18 +131,18 @@ pub(super) async fn start(
     let (id, at) = (SessionId(Uuid::now_v7()), ctx.received_at);
     let new =
         NewSession { id, hash, key: key.id, address: ctx.address.to_string(), created_at: at };
+    record_next_write(audit::session_entry(ctx, &key, "sign_in", id));
     ctx.api.store.create_session(new).await?;
+    if let Some(earlier) = of_caller(ctx) {
+        end(ctx, &earlier.access).await?;
+    }
     let access = SessionAccess { id, key, created_at: at, last_used_at: at };
     Ok((ConsoleSession { access, form_token: form_token(&secret), hash }, cookie(ctx, &secret)))
 }
 
 /// `POST /console/sign-out`.
 pub(super) async fn sign_out(visit: Visit, _: Form) -> Result<Response, ApiError> {
-    match visit.ctx.api.store.end_session(visit.session.access.id).await {
-        // Another page of the session was faster.
-        Ok(()) | Err(StoreError::NotFound) => {}
-        Err(error) => return Err(error.into()),
-    }
+    end(&visit.ctx, &visit.session.access).await?;
     let mut response = redirect("sign-in");
     for ended in [
         "__Secure-notify=; Max-Age=0; HttpOnly; SameSite=Strict; Secure",
@@ -137,6 +151,15 @@ pub(super) async fn sign_out(visit: Visit, _: Form) -> Result<Response, ApiError
         response.headers_mut().append(header::SET_COOKIE, HeaderValue::from_static(ended));
     }
     Ok(response)
+}
+
+async fn end(ctx: &RequestCtx, session: &SessionAccess) -> Result<(), ApiError> {
+    record_next_write(audit::session_entry(ctx, &session.key, "sign_out", session.id));
+    match ctx.api.store.end_session(session.id).await {
+        // Another page of the session was faster.
+        Ok(()) | Err(StoreError::NotFound) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Checks that a page of this server submitted the form. Current browsers send Fetch Metadata, older
@@ -182,8 +205,8 @@ pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
 /// Whether the form is from a page that this browser loaded in its session, which has ended. The cookie
 /// still has the secret of the session, and only pages of that session have the token that belongs to it.
 pub(super) fn is_from_ended_session(ctx: &RequestCtx, form: &Form) -> bool {
-    secret_of_caller(ctx.headers())
-        .is_some_and(|secret| is_equal(form.text("token"), &form_token(secret)))
+    secrets_of_caller(ctx.headers())
+        .any(|secret| is_equal(form.text("token"), &form_token(secret)))
 }
 
 /// The session of the caller; `None` if the caller is not signed in.
@@ -235,20 +258,25 @@ fn cookie(ctx: &RequestCtx, secret: &str) -> HeaderValue {
     HeaderValue::try_from(cookie).expect("base64 is visible ASCII")
 }
 
-/// The secret in the cookie of the caller. The secure cookie comes first: another server at this host name
-/// can set only the plain one.
-fn secret_of_caller(headers: &HeaderMap) -> Option<&str> {
-    secret_of(headers, SECURE_COOKIE).or_else(|| secret_of(headers, PLAIN_COOKIE))
+/// The secrets in the cookies of the caller. Another server at this host name can set cookies too, also with
+/// our name, so the first [`SECRETS_MAX`] are tried. The secure cookies come first: without TLS nobody can set
+/// them.
+fn secrets_of_caller(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    secrets_of(headers, SECURE_COOKIE).chain(secrets_of(headers, PLAIN_COOKIE)).take(SECRETS_MAX)
 }
 
-/// The secret in the cookie of this name, if it has the form of a secret.
-fn secret_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs =
-        lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut values = pairs.filter(|(cookie, _)| *cookie == name).map(|(_, value)| value);
-    values
-        .find(|value| URL_SAFE_NO_PAD.decode(value).is_ok_and(|bytes| bytes.len() == SECRET_BYTES))
+/// The values of the cookies with this name that have the form of a secret. The line is read as bytes, because
+/// the cookies of other servers may not be text.
+fn secrets_of<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> {
+    let lines = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes);
+    let pairs = lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    let values = pairs.filter_map(move |pair| {
+        let value = pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        std::str::from_utf8(value).ok()
+    });
+    values.filter(|value| {
+        URL_SAFE_NO_PAD.decode(value).is_ok_and(|bytes| bytes.len() == SECRET_BYTES)
+    })
 }
 
 #[cfg(test)]
@@ -256,19 +284,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_secret_is_read_from_its_cookie_alone() {
+    fn secrets_are_read_from_their_cookies_alone() {
         let secret = random_secret::<SECRET_BYTES>();
         assert_ne!(secret, random_secret::<SECRET_BYTES>());
         let read = |cookie: &str| {
             let mut headers = HeaderMap::new();
-            headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
-            secret_of(&headers, PLAIN_COOKIE).map(str::to_owned)
+            headers.insert(header::COOKIE, HeaderValue::from_bytes(cookie.as_bytes()).unwrap());
+            secrets_of_caller(&headers).map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(read(&format!("notify={secret}")), Some(secret.clone()));
-        assert_eq!(read(&format!("a=b; notify=short; notify={secret}")), Some(secret.clone()));
-        assert_eq!(read(&format!("__Secure-notify={secret}")), None);
-        assert_eq!(read("notify="), None);
-        assert_eq!(secret_of(&HeaderMap::new(), PLAIN_COOKIE), None);
+        let planted = random_secret::<SECRET_BYTES>();
+        for (cookie, expected) in [
+            (format!("notify={secret}"), vec![&secret]),
+            (format!("a=b; notify=short; notify={secret}"), vec![&secret]),
+            (format!("x=\u{e9}; notify={secret}"), vec![&secret]),
+            (format!("notify={planted}; notify={secret}"), vec![&planted, &secret]),
+            (format!("notify={planted}; __Secure-notify={secret}"), vec![&secret, &planted]),
+            ("notify=".to_owned(), vec![]),
+        ] {
+            assert_eq!(read(&cookie).iter().collect::<Vec<_>>(), expected, "{cookie}");
+        }
+        assert_eq!(read(&format!("notify={secret};").repeat(9)).len(), SECRETS_MAX);
+        assert_eq!(secrets_of_caller(&HeaderMap::new()).count(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Describes the requests of operators for the audit trail.
 
 use http::Method;
-use notify_core::{AppId, AuditEntry, AuditSource};
+use notify_core::{AppId, AuditEntry, AuditSource, SessionId};
 
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::{Endpoint, placeholder, segments};
@@ -14,6 +14,7 @@ const DEVICE_ID: &str = "device_id";
 const DIGITS: usize = 16;
 
 /// Who changes something, and where.
+#[derive(Clone, Copy)]
 pub(crate) struct Operator<'a> {
     /// The admin key.
     pub(crate) key: &'a AdminKey,
@@ -53,6 +54,26 @@ pub(crate) fn entry(ctx: &RequestCtx, endpoint: &Endpoint, operator: Operator<'_
         key_name: operator.key.label.clone(),
         address: ctx.address.to_string(),
         source: operator.source,
+        request_id: ctx.request_id.clone(),
+    }
+}
+
+/// The audit entry of a sign-in or a sign-out.
+pub(crate) fn session_entry(
+    ctx: &RequestCtx,
+    key: &AdminKey,
+    action: &str,
+    session: SessionId,
+) -> AuditEntry {
+    AuditEntry {
+        at: ctx.received_at,
+        action: action.to_owned(),
+        app_id: None,
+        object: Some(session.to_string()),
+        key_id: key.id,
+        key_name: key.label.clone(),
+        address: ctx.address.to_string(),
+        source: AuditSource::Console,
         request_id: ctx.request_id.clone(),
     }
 }

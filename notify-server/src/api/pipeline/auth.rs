@@ -178,7 +178,7 @@ impl KeyCache {
     }
 
     /// Records that a key is used; [`Self::write_last_used`] writes it to the store.
-    fn record_use(&self, key: KeyId, now: Timestamp) {
+    pub(crate) fn record_use(&self, key: KeyId, now: Timestamp) {
         self.last_used().keys.insert(key, now);
     }
 

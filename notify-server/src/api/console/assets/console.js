@@ -45,7 +45,7 @@ async function refresh() {
   if (parts.length === 0) return;
   if (!document.hidden) {
     try {
-      const response = await fetch(location.href, { cache: "no-store" });
+      const response = await fetch(location.href, { cache: "no-store", headers: { "x-notify-refresh": "1" } });
       if (response.redirected || response.status === 401) {
         location.reload();
         return;
