@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -12,6 +13,8 @@ use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting, Switch
 /// Longest configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1_048_576;
 const CONFIG_VARIABLE: &str = "NOTIFY_CONFIG";
+/// The shortest `--console-idle-timeout`.
+const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(120);
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]

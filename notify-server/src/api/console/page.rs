@@ -234,15 +234,15 @@ pub(super) struct SignIn<'a> {
 impl<'a> SignIn<'a> {
     /// The sign-in page at an address with this root.
     pub(super) fn new(root: &'a str) -> Self {
-        let (style, script) = versions();
+        let (style, script, icons) = versions();
         let (kept, error, has_ended, is_exposed) = (&[], None, false, false);
-        Self { root, kept, error, has_ended, is_exposed, style, script, icons: &ICONS.version }
+        Self { root, kept, error, has_ended, is_exposed, style, script, icons }
     }
 }
 
-/// The versions of the style sheet and of the script.
-pub(super) fn versions() -> (&'static str, &'static str) {
-    (&STYLE.version, &SCRIPT.version)
+/// The versions of the style sheet, of the script and of the icons.
+pub(super) fn versions() -> (&'static str, &'static str, &'static str) {
+    (&STYLE.version, &SCRIPT.version, &ICONS.version)
 }
 
 /// The sign-in page.

@@ -86,9 +86,10 @@ fn refused(ctx: &RequestCtx, message: &'static str, kept: Kept) -> ApiError {
 
 /// Starts the session and leads to the page that the form names, or shows the unsent form.
 async fn enter(ctx: RequestCtx, key: AdminKey, form: &Form) -> Result<Response, ApiError> {
-    let (session, cookie) = session::start(&ctx, key).await?;
+    let unsent = Unsent::of_sign_in(form)?;
     let next = local_target(form.text(NEXT)).to_owned();
-    let mut response = match Unsent::of_sign_in(form)? {
+    let (session, cookie) = session::start(&ctx, key).await?;
+    let mut response = match unsent {
         None => redirect(&next),
         Some(unsent) => show_unsent(Visit { ctx, session: session.into() }, unsent, next).await?,
     };
@@ -146,6 +147,7 @@ struct First {
     is_exposed: bool,
     style: &'static str,
     script: &'static str,
+    icons: &'static str,
 }
 
 /// `GET /console/first`: a button that spends the code. Programs that load links for a preview press no
@@ -153,8 +155,8 @@ struct First {
 pub(super) async fn show_first(ctx: RequestCtx) -> Result<Response, ApiError> {
     let code = ctx.query()?.into_iter().find(|(name, _)| name == "code");
     let code = code.map(|(_, code)| code).unwrap_or_default();
-    let (style, script) = page::versions();
-    page::show(&First { code, is_exposed: is_exposed(&ctx), style, script })
+    let (style, script, icons) = page::versions();
+    page::show(&First { code, is_exposed: is_exposed(&ctx), style, script, icons })
 }
 
 /// `POST /console/first`. A wrong code counts as a wrong key.
