@@ -183,7 +183,7 @@ async fn doctor(visit: Visit) -> Result<Response, ApiError> {
 async fn facts_of(visit: &Visit, layout: &Layout, apps: Vec<App>) -> Vec<AppFacts> {
     let mut states = Vec::new();
     for app in &apps {
-        states.push(state_of(visit, app.id).await.map_err(unavailable));
+        states.push(state_of(visit, app.id).await.map_err(|error| unavailable(&error)));
     }
     let mut providers = Vec::new();
     for (index, (app, state)) in apps.iter().zip(&states).enumerate() {
@@ -233,12 +233,12 @@ async fn test_of(
     let path = format!("/admin/v1/apps/{app}/providers/{}/test", view.provider);
     let test = visit.change_admin(Method::POST, &path, &());
     match timeout_at(deadline, test).await {
-        Ok(tested) => tested.map_err(unavailable),
+        Ok(tested) => tested.map_err(|error| unavailable(&error)),
         Err(_) => Err(Unavailable::new("it was not tested in time: check this application alone")),
     }
 }
 
-fn unavailable(error: ApiError) -> Unavailable {
+fn unavailable(error: &ApiError) -> Unavailable {
     Unavailable(error.errors().join("; "))
 }
 
