@@ -11,13 +11,21 @@ in_both_browsers!(
     each_page_is_without_errors_with_one_device,
     each_page_is_without_errors_with_10_000_devices,
     each_page_is_without_errors_and_scripts,
-    no_page_scrolls_sideways_on_a_phone,
+    no_page_scrolls_sideways,
 );
 
 /// The pages of an installation with one application without anything. Fewer mean that the walk stopped.
 const PAGES_MIN: usize = 8;
-/// The width of the narrowest phone.
-const PHONE_WIDTH: u32 = 320;
+/// The widths of the narrowest phone, of a tablet and of a small window.
+const WIDTHS: [u32; 3] = [320, 768, 1_040];
+
+/// The elements that are cut off at the right, if the page scrolls sideways.
+const CUT_OFF: &str = "document.documentElement.scrollWidth <= document.documentElement.clientWidth
+        ? null
+        : [...document.querySelectorAll('body *')]
+            .filter((element) => element.checkVisibility({ visibilityProperty: true })
+                && element.getBoundingClientRect().right > innerWidth)
+            .map((element) => element.outerHTML.slice(0, 100)).slice(0, 5)";
 
 /// Visits each page and checks that the browser reports no error.
 async fn no_errors(browser: &mut Browser, server: &TestServer) -> Result<()> {
@@ -65,7 +73,7 @@ async fn each_page_is_without_errors_and_scripts(browser: &mut Browser) -> Resul
     Ok(())
 }
 
-async fn no_page_scrolls_sideways_on_a_phone(browser: &mut Browser) -> Result<()> {
+async fn no_page_scrolls_sideways(browser: &mut Browser) -> Result<()> {
     let shop = Shop::open(1).await?;
     // Long names without a place to break.
     let server = &shop.server;
@@ -74,23 +82,15 @@ async fn no_page_scrolls_sideways_on_a_phone(browser: &mut Browser) -> Result<()
     server.admin().post("/admin/v1/keys", &json!({"name": long})).await.ok();
     server.admin().post(&format!("{app}/keys"), &json!({"name": long})).await.ok();
     server.admin().patch(&app, &json!({"name": long})).await.ok();
-    browser.resize(PHONE_WIDTH, 640).await?;
     enter(browser, server).await?;
     let mut wide = Vec::new();
     walk(browser, server.origin(), 1, async |browser, page| {
-        // The elements that are cut off at the right, unless something else scrolls or hides them.
-        let found = browser
-            .run(
-                "document.documentElement.scrollWidth <= document.documentElement.clientWidth
-                    ? null
-                    : [...document.querySelectorAll('body *')]
-                        .filter((element) => element.checkVisibility({ visibilityProperty: true })
-                            && element.getBoundingClientRect().right > innerWidth)
-                        .map((element) => element.outerHTML.slice(0, 100)).slice(0, 5)",
-            )
-            .await?;
-        if found != Value::Null {
-            wide.push(format!("{}: {found:#}", page.path));
+        for width in WIDTHS {
+            browser.resize(width, 640).await?;
+            let found = browser.run(CUT_OFF).await?;
+            if found != Value::Null {
+                wide.push(format!("{} ({width}): {found:#}", page.path));
+            }
         }
         Ok(())
     })
