@@ -17,8 +17,8 @@ use warp::reply::Response;
 use super::form::Form;
 use super::page::{Visit, redirect};
 use crate::api::error::ApiError;
-use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::pipeline::audit;
+use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::{Api, KeyCache};
 use crate::keys::sha256;
 use crate::store::audit::record_next_write;
@@ -205,8 +205,7 @@ pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
 /// Whether the form is from a page that this browser loaded in its session, which has ended. The cookie
 /// still has the secret of the session, and only pages of that session have the token that belongs to it.
 pub(super) fn is_from_ended_session(ctx: &RequestCtx, form: &Form) -> bool {
-    secrets_of_caller(ctx.headers())
-        .any(|secret| is_equal(form.text("token"), &form_token(secret)))
+    secrets_of_caller(ctx.headers()).any(|secret| is_equal(form.text("token"), &form_token(secret)))
 }
 
 /// The session of the caller; `None` if the caller is not signed in.

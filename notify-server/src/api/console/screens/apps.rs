@@ -188,7 +188,7 @@ fn first_steps(
         step("Create an API key for your backend", "#keys", !keys.is_empty()),
         step("Configure a provider", "/providers", has_provider),
         step("Register a device", "/devices", has_device),
-        step("Send a notification", "/notifications", !list.notifications.is_empty()),
+        step("Send a notification", "/send", !list.notifications.is_empty()),
     ]
 }
 
