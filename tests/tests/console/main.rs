@@ -266,6 +266,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
         ("update_app", None),
         ("create_api_key", None),
         ("create_app", None),
+        ("sign_in", None),
     ];
     assert_eq!(shown.len(), expected.len(), "{shown:?}");
     for ((action, source, object), (expected, device)) in shown.into_iter().zip(expected) {
