@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod playground;
+mod sending;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -297,6 +300,8 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/devices"),
         format!("{base}/devices/{device}"),
         format!("{base}/tags"),
+        format!("{base}/send?from={id}"),
+        format!("{base}/send?device={device}&text={device}"),
     ] {
         let page = operator.get(&path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
@@ -344,6 +349,7 @@ async fn each_link_leads_somewhere() -> Result<()> {
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     let sent = json!({"text": "Hello", "platforms": ["android"]});
     server.caller().post("/v1/notifications", &sent).await.id();
+    operator.submit("playground/start", &[]).await?.is(303);
     let mut seen = BTreeSet::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {

@@ -130,15 +130,20 @@ impl Visit {
         body: &impl Serialize,
         idempotency_key: Option<&str>,
     ) -> Result<T, ApiError> {
-        self.call(Call {
-            caller: scope.caller.clone(),
-            app: Some(scope.app.id),
-            method,
-            path,
-            body: json(body)?,
-            idempotency_key,
-        })
-        .await
+        self.change_as_written(scope, method, path, json(body)?, idempotency_key).await
+    }
+
+    /// As [`Self::change`], with a body that is sent byte by byte as it is.
+    pub(super) async fn change_as_written<T: DeserializeOwned>(
+        &self,
+        scope: &AppScope,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        idempotency_key: Option<&str>,
+    ) -> Result<T, ApiError> {
+        let (caller, app) = (scope.caller.clone(), Some(scope.app.id));
+        self.call(Call { caller, app, method, path, body, idempotency_key }).await
     }
 
     fn as_admin<'c>(&self, method: Method, path: &'c str, body: Bytes) -> Call<'c> {

@@ -23,6 +23,17 @@ impl Form {
         field.map_or("", |(_, value)| value.trim())
     }
 
+    /// The first value of a field as it was entered, with `\n` at the end of its lines; empty if the form does
+    /// not have it.
+    pub(super) fn lines(&self, name: &str) -> String {
+        self.all(name).next().unwrap_or_default().replace("\r\n", "\n")
+    }
+
+    /// All values of a field, such as the boxes that are ticked.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
     /// As [`Self::text`], but `None` if the value is empty.
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)

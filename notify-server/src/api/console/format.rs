@@ -59,6 +59,58 @@ pub(super) fn number(count: &u64) -> String {
     text
 }
 
+/// A number with its noun, such as `1 device` or `2,000 devices`.
+pub(super) fn count(count: &u64, singular: &str) -> String {
+    let plural = if *count == 1 { "" } else { "s" };
+    format!("{} {singular}{plural}", number(count))
+}
+
+/// JSON with line breaks. The members keep their order, and numbers and texts stay as they are written.
+pub(super) fn pretty_json(json: &str) -> String {
+    let mut pretty = String::with_capacity(json.len() * 2);
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    let break_line = |pretty: &mut String, depth: usize| {
+        pretty.push('\n');
+        pretty.extend(std::iter::repeat_n("  ", depth));
+    };
+    for char in json.chars() {
+        if is_text {
+            pretty.push(char);
+            is_text = is_escaped || char != '"';
+            is_escaped = !is_escaped && char == '\\';
+            continue;
+        }
+        match char {
+            '{' | '[' => {
+                pretty.push(char);
+                depth += 1;
+                break_line(&mut pretty, depth);
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                let filled = pretty.trim_end().len();
+                if pretty[..filled].ends_with(['{', '[']) {
+                    pretty.truncate(filled);
+                } else {
+                    break_line(&mut pretty, depth);
+                }
+                pretty.push(char);
+            }
+            ',' => {
+                pretty.push(char);
+                break_line(&mut pretty, depth);
+            }
+            ':' => pretty.push_str(": "),
+            _ if char.is_whitespace() => {}
+            _ => {
+                is_text = char == '"';
+                pretty.push(char);
+            }
+        }
+    }
+    pretty
+}
+
 /// The width and height of the space of one bar, and the height of a chart.
 const BAR_WIDTH: u64 = 8;
 const BAR_GAP: u64 = 2;
@@ -109,6 +161,23 @@ mod tests {
         ] {
             assert_eq!(bytes(&count), expected);
         }
+    }
+
+    #[test]
+    fn counted_things_have_their_plural() {
+        for (number, expected) in [(0, "0 devices"), (1, "1 device"), (2_000, "2,000 devices")] {
+            assert_eq!(count(&number, "device"), expected);
+        }
+    }
+
+    #[test]
+    fn pretty_json_changes_only_white_space() {
+        let json = r#"{"b":[1,2.50,{}],"a":"x\",{[: \\","c": [ ],"d":null}"#;
+        let pretty = "{\n  \"b\": [\n    1,\n    2.50,\n    {}\n  ],\n  \"a\": \"x\\\",{[: \\\\\",\n  \
+            \"c\": [],\n  \"d\": null\n}";
+        assert_eq!(pretty_json(json), pretty);
+        assert_eq!(pretty_json(pretty), pretty);
+        assert_eq!(pretty_json("} not JSON"), "\n}notJSON");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! proxy may serve the console below a prefix.
 
 mod calls;
+mod drawing;
 mod form;
 mod format;
 mod page;

@@ -29,16 +29,18 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 5] = [
+pub(super) const APP_ENTRIES: [Entry; 6] = [
     Entry { name: "Dashboard", path: "" },
+    Entry { name: "Send", path: "/send" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
     Entry { name: "Tags", path: "/tags" },
     Entry { name: "Settings", path: "/settings" },
 ];
 /// The pages of the installation.
-pub(super) const SERVER_ENTRIES: [Entry; 3] = [
+pub(super) const SERVER_ENTRIES: [Entry; 4] = [
     Entry { name: "Overview", path: "./" },
+    Entry { name: "Playground", path: "playground" },
     Entry { name: "Admin keys", path: "keys" },
     Entry { name: "Audit", path: "audit" },
 ];
@@ -166,6 +168,9 @@ impl Layout {
             "ended" => "The session has ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
             "sent" => "Accepted.",
+            "started" => "The playground runs.",
+            "scripted" => "The next message to this device gets this answer.",
+            "stopped" => "Put away: the playground and its application are gone.",
             _ => "",
         }
     }

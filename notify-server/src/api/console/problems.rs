@@ -7,6 +7,11 @@ use crate::api::error::ApiError;
 pub(super) struct Problems(Vec<String>);
 
 impl Problems {
+    /// These rules, each as `path: what`.
+    pub(super) fn new(rules: Vec<String>) -> Self {
+        Self(rules)
+    }
+
     /// The violated rules of an error.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 use crate::payload::{self, RenderContext};
 use crate::provider_config::ProviderConfig;
+use crate::store::audit;
 use crate::store::{
     Idempotent, NewNotification, NewReport, PageRequest, PollDraft, Reach, Reached, StoreError,
 };
@@ -26,6 +27,7 @@ pub(crate) async fn create(
     let draft = Draft::new(&ctx, &id, &notification);
     check_payload_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
+    audit::set_object(&id);
     let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
     let idempotency_key = ctx.idempotency_key()?;
     let result = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;

@@ -34,6 +34,7 @@ struct Overview {
     needs: Vec<Need>,
     tiles: Vec<Tile>,
     server: Diagnostics,
+    has_playground: bool,
 }
 
 /// Something that an operator has to do.
@@ -106,7 +107,8 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
         }
         tiles.push(Tile { app: app.clone(), lights });
     }
-    show(&Overview { layout, needs, tiles, server })
+    let has_playground = super::playground::is_running(&visit).await?;
+    show(&Overview { layout, needs, tiles, server, has_playground })
 }
 
 #[derive(Template)]

@@ -1,0 +1,406 @@
+//! The fields of the send page, and the request that they make.
+
+use bytes::Bytes;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use notify_core::json::JsonObject;
+use notify_core::{
+    AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
+    Platform, WebPushAction, WebPushSettings,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::api::console::form::Form;
+use crate::api::console::format;
+
+/// The most buttons of a notification in a browser.
+const BUTTONS_MAX: usize = 2;
+/// The longest `Idempotency-Key`, in characters.
+const KEY_CHARS_MAX: usize = 255;
+/// The fields of a sent notification that do not belong to the next one: its id, and its time.
+const NOT_REPEATED: [&str; 3] = ["id", "send_at", "send_at_local"];
+
+/// The input of the send page, as it was entered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Composer {
+    /// Whether `json` is the request, instead of the other fields.
+    pub(super) is_json: bool,
+    pub(super) json: String,
+    pub(super) text: String,
+    pub(super) title: String,
+    pub(super) url: String,
+    pub(super) image_url: String,
+    pub(super) campaign: String,
+    /// The names of platforms.
+    pub(super) platforms: Vec<String>,
+    pub(super) tag: String,
+    /// Ids of devices, one a line.
+    pub(super) devices: String,
+    /// When to send, as an `<input type="datetime-local">` writes it; empty for now.
+    pub(super) at: String,
+    /// Whether `at` is the local time of each device, instead of UTC.
+    pub(super) is_local: bool,
+    pub(super) priority: String,
+    pub(super) ttl: String,
+    pub(super) collapse_key: String,
+    pub(super) android_sound: String,
+    pub(super) badge: String,
+    pub(super) ios_sound: String,
+    /// The buttons in a browser.
+    pub(super) buttons: [Button; BUTTONS_MAX],
+    pub(super) view_button: String,
+    /// The number of devices that the operator typed to confirm it.
+    pub(super) confirm: String,
+    /// The `Idempotency-Key` of the form.
+    pub(super) key: String,
+}
+
+/// A button of a notification in a browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Button {
+    pub(super) title: String,
+    pub(super) url: String,
+}
+
+/// The request that a form makes.
+pub(super) struct Composed {
+    /// The body.
+    pub(super) body: Bytes,
+    /// The fields that cannot be written into it, each as `path: what`.
+    pub(super) problems: Vec<String>,
+}
+
+/// A new `Idempotency-Key`.
+pub(super) fn new_key() -> String {
+    Uuid::new_v4().to_string()
+}
+
+fn optional(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A whole number; adds a problem if the text is something else.
+fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
+    let number = text.parse().ok();
+    if number.is_none() && !text.is_empty() {
+        problems.push(format!("{path}: must be a whole number"));
+    }
+    number
+}
+
+impl Composer {
+    /// An empty form.
+    pub(super) fn empty() -> Self {
+        Self { key: new_key(), ..Self::default() }
+    }
+
+    /// A submitted form.
+    pub(super) fn of_form(form: &Form) -> Self {
+        let text = |name: &str| form.text(name).to_owned();
+        let key = form.text("key");
+        let is_key = (1..=KEY_CHARS_MAX).contains(&key.len())
+            && key.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut composer = Self {
+            is_json: form.text("mode") == "json",
+            json: form.lines("json"),
+            text: form.lines("text"),
+            title: text("title"),
+            url: text("url"),
+            image_url: text("image_url"),
+            campaign: text("campaign"),
+            platforms: form.all("platform").map(str::to_owned).collect(),
+            tag: text("tag"),
+            devices: form.lines("devices"),
+            at: text("at"),
+            is_local: form.text("local") == "1",
+            priority: text("priority"),
+            ttl: text("ttl"),
+            collapse_key: text("collapse_key"),
+            android_sound: text("android_sound"),
+            badge: text("badge"),
+            ios_sound: text("ios_sound"),
+            buttons: ["1", "2"].map(|place| Button {
+                title: text(&format!("button_{place}")),
+                url: text(&format!("button_{place}_url")),
+            }),
+            view_button: text("view_button"),
+            confirm: text("confirm"),
+            key: if is_key { key.to_owned() } else { new_key() },
+        };
+        if composer.is_json && composer.json.trim().is_empty() {
+            // The JSON begins with what the fields say.
+            composer.is_json = false;
+            composer.json = composer.pretty();
+            composer.is_json = true;
+        }
+        composer
+    }
+
+    /// The form that sends a notification again. It is JSON if the fields cannot express the request.
+    pub(super) fn of_request(request: &JsonObject) -> Self {
+        let members = request.members().into_iter();
+        let kept: Vec<String> = members
+            .filter(|(name, value)| !NOT_REPEATED.contains(&name.as_str()) && value.get() != "null")
+            .map(|(name, value)| format!("{}:{}", Value::from(name), value.get()))
+            .collect();
+        let json = format!("{{{}}}", kept.join(","));
+        let request: Value = serde_json::from_str(&json).unwrap_or_default();
+        let composer = Self::of_fields(&request);
+        let Composed { body, .. } = composer.compose();
+        let is_same = serde_json::from_slice::<Value>(&body).is_ok_and(|again| again == request);
+        if is_same {
+            composer
+        } else {
+            Self { is_json: true, json: format::pretty_json(&json), ..Self::empty() }
+        }
+    }
+
+    fn of_fields(request: &Value) -> Self {
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => String::new(),
+        };
+        let texts = |value: &Value| -> Vec<String> {
+            value.as_array().into_iter().flatten().map(text).collect()
+        };
+        let actions = &request["web_push_settings"]["actions"];
+        Self {
+            text: text(&request["text"]),
+            title: text(&request["android_settings"]["title"]),
+            url: text(&request["url"]),
+            image_url: text(&request["image_url"]),
+            campaign: text(&request["campaign_id"]),
+            platforms: texts(&request["platforms"]),
+            tag: text(&request["tags"][0]),
+            devices: texts(&request["device_ids"]).join("\n"),
+            priority: text(&request["priority"]),
+            ttl: text(&request["ttl_seconds"]),
+            collapse_key: text(&request["collapse_key"]),
+            android_sound: text(&request["android_settings"]["sound"]),
+            badge: text(&request["ios_settings"]["badge"]),
+            ios_sound: text(&request["ios_settings"]["sound"]),
+            buttons: [0, 1].map(|place| Button {
+                title: text(&actions[place]["title"]),
+                url: text(&actions[place]["url"]),
+            }),
+            view_button: text(&request["social_messenger_settings"]["view_button"]),
+            ..Self::empty()
+        }
+    }
+
+    /// The request.
+    pub(super) fn compose(&self) -> Composed {
+        if self.is_json {
+            let body = Bytes::copy_from_slice(self.json.as_bytes());
+            return Composed { body, problems: Vec::new() };
+        }
+        let mut problems = Vec::new();
+        let (send_at, send_at_local) = self.send_at(&mut problems);
+        let ttl_seconds = number(&self.ttl, "ttl_seconds", &mut problems);
+        let request = CreateNotification {
+            text: optional(&self.text),
+            platforms: Some(self.platforms.clone()).filter(|platforms| !platforms.is_empty()),
+            device_ids: Some(self.device_ids()).filter(|ids| !ids.is_empty()),
+            content: self.content(&mut problems),
+            send_at,
+            send_at_local,
+            ttl_seconds,
+            priority: optional(&self.priority),
+            collapse_key: optional(&self.collapse_key),
+            ..CreateNotification::default()
+        };
+        let body = serde_json::to_vec(&request).expect("a request is made of texts and numbers");
+        Composed { body: body.into(), problems }
+    }
+
+    fn content(&self, problems: &mut Vec<String>) -> NotificationContent {
+        let android =
+            AndroidSettings { title: optional(&self.title), sound: optional(&self.android_sound) };
+        let badge = number(&self.badge, "ios_settings.badge", problems);
+        let has_ios = !self.badge.is_empty() || !self.ios_sound.is_empty();
+        let ios = IosSettings { badge, sound: self.ios_sound.clone() };
+        let actions: Vec<WebPushAction> = self
+            .buttons
+            .iter()
+            .filter(|button| **button != Button::default())
+            .map(|button| WebPushAction {
+                title: button.title.clone(),
+                url: optional(&button.url),
+                ..WebPushAction::default()
+            })
+            .collect();
+        NotificationContent {
+            tags: optional(&self.tag).map(|tag| vec![tag]),
+            url: optional(&self.url),
+            image_url: optional(&self.image_url),
+            campaign_id: optional(&self.campaign),
+            android_settings: Some(android)
+                .filter(|android| *android != AndroidSettings::default()),
+            ios_settings: has_ios.then_some(ios),
+            web_push_settings: (!actions.is_empty()).then_some(WebPushSettings { actions }),
+            social_messenger_settings: optional(&self.view_button)
+                .map(|label| MessengerSettings { view_button: Some(label) }),
+            ..NotificationContent::default()
+        }
+    }
+
+    /// `send_at` or `send_at_local`.
+    fn send_at(&self, problems: &mut Vec<String>) -> (Option<i64>, Option<String>) {
+        if self.at.is_empty() {
+            return (None, None);
+        }
+        let Ok(at) = self.at.parse::<DateTime>() else {
+            problems.push("send_at: must be a date and a time".to_owned());
+            return (None, None);
+        };
+        if self.is_local {
+            return (None, Some(at.strftime("%Y-%m-%dT%H:%M").to_string()));
+        }
+        match at.to_zoned(TimeZone::UTC) {
+            Ok(at) => (Some(at.timestamp().as_millisecond()), None),
+            Err(_) => {
+                problems.push("send_at: must be a date and a time".to_owned());
+                (None, None)
+            }
+        }
+    }
+
+    fn device_ids(&self) -> Vec<String> {
+        let ids = self.devices.lines().filter(|id| !id.trim().is_empty());
+        ids.map(str::to_owned).collect()
+    }
+
+    /// The request as people read it.
+    pub(super) fn pretty(&self) -> String {
+        let Composed { body, .. } = self.compose();
+        let json = String::from_utf8_lossy(&body).into_owned();
+        let is_json = serde_json::from_str::<Value>(&json).is_ok();
+        if is_json { format::pretty_json(&json) } else { json }
+    }
+
+    /// Whether the fields name devices or platforms.
+    pub(super) fn has_target(&self) -> bool {
+        self.is_json || !self.platforms.is_empty() || !self.devices.trim().is_empty()
+    }
+
+    /// Whether the fields have a text.
+    pub(super) fn has_text(&self) -> bool {
+        self.is_json || !self.text.trim().is_empty()
+    }
+
+    /// Whether the box of a platform is ticked.
+    pub(super) fn targets(&self, platform: Platform) -> bool {
+        self.platforms.iter().any(|name| name == platform.as_str())
+    }
+
+    /// Whether a setting of a single platform is given.
+    pub(super) fn has_platform_settings(&self) -> bool {
+        let texts =
+            [&self.title, &self.android_sound, &self.badge, &self.ios_sound, &self.view_button];
+        texts.iter().any(|text| !text.is_empty())
+            || self.buttons.iter().any(|button| *button != Button::default())
+    }
+
+    /// Whether a setting of the delivery is given.
+    pub(super) fn has_delivery_settings(&self) -> bool {
+        [&self.priority, &self.ttl, &self.collapse_key].iter().any(|text| !text.is_empty())
+    }
+
+    /// The number of devices that the operator typed.
+    pub(super) fn confirmed(&self) -> Option<u64> {
+        let digits: String =
+            self.confirm.chars().filter(|char| !matches!(char, ',' | '.' | ' ' | '\'')).collect();
+        digits.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(fields: &str) -> Form {
+        Form::parse(&Bytes::copy_from_slice(fields.as_bytes())).unwrap()
+    }
+
+    fn sent_again(request: &str) -> Composer {
+        Composer::of_request(&JsonObject::new(request).unwrap())
+    }
+
+    fn body(composer: &Composer) -> Value {
+        serde_json::from_slice(&composer.compose().body).unwrap()
+    }
+
+    #[test]
+    fn an_empty_form_targets_nothing() {
+        let composer = Composer::of_form(&form("mode=fields&text="));
+        assert_eq!(composer.compose().body, "{}");
+        assert!(!composer.has_target() && !composer.has_text());
+        assert_ne!(composer.key, Composer::of_form(&form("key=")).key, "a new key");
+        assert_eq!(Composer::of_form(&form("key=k1")).key, "k1");
+    }
+
+    #[test]
+    fn fields_make_the_request() {
+        let composer = Composer::of_form(&form(
+            "text=one%0D%0Atwo&platform=ios&platform=web&tag=vip&url=https%3A%2F%2Fshop.example&\
+             at=2026-11-24T10%3A30&button_1=Open&ttl=60&badge=2&ios_sound=default",
+        ));
+        let expected = serde_json::json!({
+            "text": "one\ntwo", "platforms": ["ios", "web"], "tags": ["vip"],
+            "url": "https://shop.example", "send_at": 1_795_516_200_000_i64, "ttl_seconds": 60,
+            "ios_settings": {"badge": 2, "sound": "default"},
+            "web_push_settings": {"actions": [{"title": "Open"}]},
+        });
+        assert_eq!(body(&composer), expected);
+        let local = Composer { is_local: true, ..composer };
+        assert_eq!(body(&local)["send_at_local"], "2026-11-24T10:30");
+        let wrong = Composer::of_form(&form("ttl=soon&badge=x&at=tomorrow"));
+        assert_eq!(
+            wrong.compose().problems,
+            [
+                "send_at: must be a date and a time",
+                "ttl_seconds: must be a whole number",
+                "ios_settings.badge: must be a whole number"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sent_notification_fills_the_fields_or_stays_json() {
+        let simple = sent_again(
+            r#"{"text": "Hi", "platforms": ["android"], "tags": ["vip"], "url": null,
+                "android_settings": {"title": "T"}, "send_at": 1795516200000}"#,
+        );
+        assert!(!simple.is_json && simple.title == "T" && simple.at.is_empty(), "{simple:?}");
+        let extra = sent_again(
+            r#"{"id": "own-1", "platforms": ["ios"], "text": "Hi", "custom_json_key": "k",
+                "custom_json_value": {"total": 9.90}}"#,
+        );
+        assert!(extra.is_json && extra.text.is_empty(), "{extra:?}");
+        assert!(extra.json.contains("\"total\": 9.90") && !extra.json.contains("own-1"));
+    }
+
+    #[test]
+    fn json_begins_with_the_fields_and_is_then_sent_as_written() {
+        let composer = Composer::of_form(&form("mode=json&json=&text=Hi&platform=ios"));
+        assert_eq!(
+            composer.json,
+            "{\n  \"text\": \"Hi\",\n  \"platforms\": [\n    \"ios\"\n  ]\n}"
+        );
+        let composer = Composer::of_form(&form("mode=json&json={\"text\"%3A1,}&text=Hi"));
+        assert_eq!(composer.compose().body, "{\"text\":1,}");
+    }
+
+    #[test]
+    fn a_typed_number_may_have_separators() {
+        let typed = |confirm: &str| {
+            Composer { confirm: confirm.to_owned(), ..Composer::default() }.confirmed()
+        };
+        for text in ["1204", "1,204", "1.204", "1 204", "1'204"] {
+            assert_eq!(typed(text), Some(1_204), "{text}");
+        }
+        assert_eq!((typed(""), typed("all")), (None, None));
+    }
+}

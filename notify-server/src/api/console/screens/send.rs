@@ -1,0 +1,383 @@
+//! The page that composes, previews and sends a notification.
+
+use askama::Template;
+use http::{Method, StatusCode};
+use notify_core::{
+    Campaign, CampaignList, DeviceStatistics, NotificationCreated, NotificationPreview,
+    NotificationRecord, Platform, PlatformPreview, ProviderList,
+};
+use serde_json::Value;
+use warp::reply::Response;
+
+use super::composer::{Composed, Composer, new_key};
+use super::notifications::base_of;
+use crate::api::console::calls::{AppScope, encoded};
+use crate::api::console::drawing::Drawing;
+use crate::api::console::form::Form;
+use crate::api::console::page::{Layout, Visit, redirect, render};
+use crate::api::console::problems::Problems;
+use crate::api::console::{action, format, screen};
+use crate::api::error::ApiError;
+use crate::api::router::Endpoint;
+
+/// The most devices that get a notification without the operator typing their number.
+const UNCONFIRMED_DEVICES_MAX: u64 = 100;
+/// The campaigns that the page suggests.
+const CAMPAIGNS: u32 = 50;
+
+pub(super) fn routes() -> Vec<Endpoint> {
+    vec![screen("/console/apps/{app}/send", compose), action("/console/apps/{app}/send", submit)]
+}
+
+#[derive(Template)]
+#[template(path = "send.html")]
+struct SendPage {
+    layout: Layout,
+    base: String,
+    targets: Vec<Target>,
+    /// The campaigns to suggest.
+    campaigns: Vec<Campaign>,
+    has_provider: bool,
+    has_device: bool,
+    composer: Composer,
+    /// The request as JSON; empty until there is something in it.
+    request: String,
+    problems: Problems,
+    /// Whether the script shows only parts of this response, while the operator types.
+    is_live: bool,
+    /// Why the request was not sent, other than a problem of a field.
+    notice: &'static str,
+    status: StatusCode,
+    preview: Option<Preview>,
+}
+
+/// A platform to choose.
+struct Target {
+    platform: Platform,
+    label: &'static str,
+    devices: String,
+    is_configured: bool,
+    is_chosen: bool,
+}
+
+/// What would be sent.
+struct Preview {
+    platforms: Vec<PlatformView>,
+    devices: u64,
+    /// The ids of devices that do not exist.
+    unknown: u64,
+}
+
+/// What would be sent to one platform.
+struct PlatformView {
+    name: &'static str,
+    label: &'static str,
+    devices: String,
+    drawing: Option<Drawing>,
+    payload: String,
+    headers: Vec<(String, String)>,
+    bytes: u64,
+    limit: u64,
+    unit: &'static str,
+    problems: Vec<String>,
+}
+
+/// The name of a platform for people.
+pub(super) const fn label_of(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Android => "Android",
+        Platform::Ios => "iOS",
+        Platform::Web => "Browsers",
+        Platform::FbMessenger => "Messenger",
+        Platform::ChatApp => "Telegram",
+    }
+}
+
+impl Preview {
+    fn of(preview: NotificationPreview, app: &str) -> Self {
+        Self {
+            devices: preview.platforms.iter().map(|platform| platform.devices).sum(),
+            unknown: preview.unknown.unwrap_or_default(),
+            platforms: preview
+                .platforms
+                .into_iter()
+                .map(|platform| PlatformView::of(platform, app))
+                .collect(),
+        }
+    }
+
+    /// The number of devices, such as `1,204 devices`.
+    fn reach(&self) -> String {
+        format::count(&self.devices, "device")
+    }
+
+    fn needs_confirmation(&self) -> bool {
+        self.devices > UNCONFIRMED_DEVICES_MAX
+    }
+
+    fn is_barred(&self) -> bool {
+        self.platforms.iter().any(PlatformView::is_too_large)
+    }
+
+    /// Why it cannot be sent: the payloads that are over their limits.
+    fn barriers(&self) -> impl Iterator<Item = String> {
+        self.platforms.iter().filter(|view| view.is_too_large()).map(|view| {
+            let (bytes, limit) = (format::number(&view.bytes), format::number(&view.limit));
+            format!("text: {} {} for {}, at most {limit} are allowed", bytes, view.unit, view.label)
+        })
+    }
+}
+
+impl PlatformView {
+    fn of(preview: PlatformPreview, app: &str) -> Self {
+        let PlatformPreview { platform, devices, payload, headers, bytes, limit, problems } =
+            preview;
+        let json = payload.map(|payload| payload.as_str().to_owned());
+        let drawing = json.as_deref().map(|json| {
+            let payload: Value = serde_json::from_str(json).unwrap_or_default();
+            Drawing::of(platform, &payload, app)
+        });
+        let unit = match platform {
+            Platform::Android | Platform::Ios | Platform::Web => "bytes",
+            Platform::FbMessenger | Platform::ChatApp => "characters",
+        };
+        Self {
+            name: platform.as_str(),
+            label: label_of(platform),
+            devices: format::count(&devices, "device"),
+            drawing,
+            payload: json.map(|json| format::pretty_json(&json)).unwrap_or_default(),
+            headers: headers.into_iter().collect(),
+            bytes,
+            limit,
+            unit,
+            problems,
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.bytes > self.limit
+    }
+
+    /// From here on a meter warns.
+    fn high(&self) -> u64 {
+        self.limit / 10 * 9
+    }
+}
+
+impl SendPage {
+    async fn new(visit: &Visit, scope: &AppScope, composer: Composer) -> Result<Self, ApiError> {
+        let layout = visit.app_layout(scope, "Send", "Send").await?;
+        let path = format!("/admin/v1/apps/{}/providers", scope.app.id);
+        let ProviderList { providers } = visit.admin(&path).await?;
+        let devices: DeviceStatistics = visit.get(scope, "/v1/statistics/devices").await?;
+        let path = format!("/v1/campaigns?limit={CAMPAIGNS}");
+        let CampaignList { campaigns } = visit.get(scope, &path).await?;
+        let target = |platform: Platform| {
+            let mut rows = devices.platforms.iter().filter(|row| row.platform == platform);
+            let kind = platform.provider();
+            Target {
+                platform,
+                label: label_of(platform),
+                devices: format::count(&rows.next().map_or(0, |row| row.enabled_count), "device"),
+                is_configured: providers.iter().any(|provider| provider.provider == kind),
+                is_chosen: composer.targets(platform),
+            }
+        };
+        let is_filled = composer.has_text() || composer.has_target();
+        Ok(Self {
+            base: base_of(&layout, scope),
+            targets: Platform::ALL.into_iter().map(target).collect(),
+            campaigns,
+            has_provider: !providers.is_empty(),
+            has_device: devices.total > 0,
+            request: if is_filled { composer.pretty() } else { String::new() },
+            problems: Problems::default(),
+            is_live: false,
+            notice: "",
+            status: StatusCode::OK,
+            preview: None,
+            composer,
+            layout,
+        })
+    }
+
+    /// Previews the request. Problems are in `problems`.
+    ///
+    /// # Errors
+    /// Whatever the API answers, except that the request is invalid.
+    async fn preview(&mut self, visit: &Visit, scope: &AppScope) -> Result<(), ApiError> {
+        let Composed { body, problems: mut rules } = self.composer.compose();
+        let path = "/v1/notifications/preview";
+        let answer: Result<NotificationPreview, ApiError> =
+            visit.change_as_written(scope, Method::POST, path, body, None).await;
+        match answer {
+            Ok(preview) => {
+                let preview = Preview::of(preview, &scope.app.name);
+                rules.extend(preview.barriers());
+                self.preview = Some(preview);
+            }
+            Err(ApiError::Invalid(more)) => rules.extend(more),
+            Err(error) => return Err(error),
+        }
+        if self.is_live {
+            rules.retain(|rule| !self.is_still_missing(rule));
+        }
+        self.problems = Problems::new(rules);
+        Ok(())
+    }
+
+    /// Whether a rule concerns a part that the operator has not come to yet.
+    fn is_still_missing(&self, rule: &str) -> bool {
+        (rule.starts_with("text: ") && !self.composer.has_text())
+            || (rule.starts_with("platforms: ") && !self.composer.has_target())
+    }
+
+    /// Whether the script keeps the last drawing: a field, such as a url that is half typed, has a problem.
+    fn keeps_drawing(&self) -> bool {
+        self.is_live && self.preview.is_none() && !self.problems.is_empty()
+    }
+
+    /// The problems that stand at the JSON: all of them.
+    fn json_problems(&self) -> &[String] {
+        if self.composer.is_json { self.problems.all() } else { &[] }
+    }
+
+    /// Whether the message is too large for a platform.
+    fn is_barred(&self) -> bool {
+        self.preview.as_ref().is_some_and(Preview::is_barred)
+    }
+
+    /// The label of the button that sends.
+    fn send_label(&self) -> String {
+        let is_later = !self.composer.is_json && !self.composer.at.is_empty();
+        let verb = if is_later { "Schedule" } else { "Send" };
+        match &self.preview {
+            Some(preview) if is_later => format!("{verb} for {}", preview.reach()),
+            Some(preview) => format!("{verb} to {}", preview.reach()),
+            None => verb.to_owned(),
+        }
+    }
+
+    /// What a preview still needs.
+    fn missing(&self) -> &'static str {
+        match (self.composer.has_text(), self.composer.has_target()) {
+            (false, false) => "a text, and whom it goes to",
+            (false, true) => "a text",
+            (true, false) => "whom it goes to: a platform or a device",
+            (true, true) => "",
+        }
+    }
+
+    /// Whether the number of devices is confirmed. Adds a problem if it is not.
+    fn check_confirmation(&mut self) {
+        let Some(preview) = &self.preview else { return };
+        let (typed, devices) = (self.composer.confirmed(), preview.devices);
+        if !preview.needs_confirmation() || typed == Some(devices) {
+            return;
+        }
+        let reach = preview.reach();
+        let rule = match typed {
+            None => format!("confirm: type {devices} to send to {reach}"),
+            Some(_) => format!("confirm: it would reach {reach} now: type {devices} to send"),
+        };
+        self.problems = Problems::new(vec![rule]);
+        self.composer.confirm = String::new();
+    }
+
+    /// Shows the notice if the server cannot process requests now.
+    ///
+    /// # Errors
+    /// Any other error.
+    fn set_unavailable(&mut self, error: ApiError, notice: &'static str) -> Result<(), ApiError> {
+        self.status = error.status();
+        self.notice = notice;
+        if self.status == StatusCode::SERVICE_UNAVAILABLE { Ok(()) } else { Err(error) }
+    }
+
+    fn show(&self) -> Response {
+        render(self, self.status)
+    }
+}
+
+/// The notice after a 503.
+const UNKNOWN_OUTCOME: &str = "The server could not do this now. It may have been stored or not: \
+    press Send again, the same key is used, so that it is sent once.";
+/// The notice after a 503 that concerned only the preview.
+const NOT_PREVIEWED: &str = "The server could not do this now. Press Preview again.";
+/// The notice after a 409: the operator changed the form after it was sent.
+const SENT_BEFORE: &str = "An earlier version of this form was sent already. Press Send to send this \
+    version too, as a new notification.";
+
+async fn compose(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let (from, device) = (visit.query("from")?, visit.query("device")?);
+    let composer = if from.is_empty() {
+        let platforms = visit.query("platforms")?;
+        let platforms = platforms.split(',').filter(|name| name.parse::<Platform>().is_ok());
+        Composer {
+            text: visit.query("text")?,
+            platforms: platforms.map(str::to_owned).collect(),
+            devices: device,
+            ..Composer::empty()
+        }
+    } else {
+        let path = format!("/v1/notifications/{}", encoded(&from));
+        let record: NotificationRecord = visit.get(&scope, &path).await?;
+        Composer::of_request(&record.request)
+    };
+    let mut page = SendPage::new(&visit, &scope, composer).await?;
+    if page.missing().is_empty() {
+        page.preview(&visit, &scope).await?;
+    }
+    Ok(page.show())
+}
+
+async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let composer = Composer::of_form(&form);
+    // Everything that the page shows is read before sending: if the storage fails then, the page can
+    // still be shown with its input.
+    let mut page = SendPage::new(&visit, &scope, composer).await?;
+    page.is_live = form.text("live") == "1";
+    let is_sending = form.text("do") == "send";
+    if let Err(error) = page.preview(&visit, &scope).await {
+        page.set_unavailable(error, if is_sending { UNKNOWN_OUTCOME } else { NOT_PREVIEWED })?;
+        return Ok(page.show());
+    }
+    if !is_sending {
+        return Ok(page.show());
+    }
+    if page.problems.is_empty() {
+        page.check_confirmation();
+    }
+    if !page.problems.is_empty() {
+        return Ok(page.show());
+    }
+    let (body, key) = (page.composer.compose().body, page.composer.key.clone());
+    let path = "/v1/notifications";
+    match visit.change_as_written(&scope, Method::POST, path, body, Some(&key)).await {
+        Ok(NotificationCreated { id, .. }) => {
+            let id = encoded(id.as_str());
+            return Ok(redirect(&format!("notifications/{id}?done=sent")));
+        }
+        Err(ApiError::Invalid(rules)) => page.problems = Problems::new(at_fields(rules)),
+        Err(ApiError::KeyReused) => {
+            page.composer.key = new_key();
+            page.notice = SENT_BEFORE;
+        }
+        Err(error) => page.set_unavailable(error, UNKNOWN_OUTCOME)?,
+    }
+    Ok(page.show())
+}
+
+/// The rules at the fields of the page: a payload that is too large for a platform is a matter of the text.
+fn at_fields(rules: Vec<String>) -> Vec<String> {
+    let is_of_platform = |rule: &String| {
+        rule.split_once(": ").is_some_and(|(path, _)| path.parse::<Platform>().is_ok())
+    };
+    rules
+        .into_iter()
+        .map(|rule| if is_of_platform(&rule) { format!("text: {rule}") } else { rule })
+        .collect()
+}
