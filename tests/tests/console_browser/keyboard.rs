@@ -52,20 +52,18 @@ async fn everything_on_each_page_has_a_visible_focus_by_tab(browser: &mut Browse
         browser.run("scrollTo(0, 0) ?? getSelection().removeAllRanges()").await?;
         let expected = browser.run(&format!("{REACHABLE}.length")).await?;
         let expected = expected.as_u64().context("a number")?;
-        let state = format!(
-            "(() => {{
-                const reached = window.reached ??= new Set();
-                const at = document.activeElement;
-                if (at === document.body || reached.has(at)) return null;
-                reached.add(at);
-                const {{ outlineStyle, outlineWidth }} = getComputedStyle(at);
-                const isVisible = outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2;
-                return isVisible ? '' : at.outerHTML.slice(0, 200);
-            }})()"
-        );
+        let state = "(() => {
+            const reached = window.reached ??= new Set();
+            const at = document.activeElement;
+            if (at === document.body || reached.has(at)) return null;
+            reached.add(at);
+            const { outlineStyle, outlineWidth } = getComputedStyle(at);
+            const isVisible = outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2;
+            return isVisible ? '' : at.outerHTML.slice(0, 200);
+        })()";
         for _ in 0..KEYS_MAX {
             browser.press(Key::Tab).await?;
-            let found = browser.run(&state).await?;
+            let found = browser.run(state).await?;
             let Some(invisible) = found.as_str() else { break };
             ensure!(invisible.is_empty(), "the focus is not visible: {invisible}");
         }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod accessibility;
+mod first_run;
 mod keyboard;
 mod operator;
 mod pages;
@@ -38,6 +39,7 @@ macro_rules! in_both_browsers {
 use in_both_browsers;
 
 /// Runs a test in a new browser. When it fails, the page is saved.
+#[expect(clippy::print_stdout, reason = "the output of a failed test")]
 async fn in_browser(
     kind: BrowserKind,
     name: &str,
