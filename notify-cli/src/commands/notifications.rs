@@ -37,7 +37,7 @@ pub(crate) enum Notifications {
         /// Only deliveries with this outcome.
         #[arg(long, value_parser = input::outcome())]
         outcome: Option<DeliveryOutcome>,
-        /// Only deliveries with exactly this reason
+        /// Only deliveries with exactly this reason.
         #[arg(long)]
         reason: Option<String>,
         #[command(flatten)]

@@ -330,11 +330,16 @@ fn every_link_resolves() {
             .map(str::to_owned)
             .to_vec();
     for entry in fs::read_dir(root().join("docs")).unwrap() {
-        documents.push(format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            documents.push(format!("docs/{name}"));
+        }
     }
     for document in documents {
-        for target in read(&document).split("](").skip(1) {
-            let target = target.split([')', '#']).next().unwrap_or_default();
+        let text = read(&document);
+        let links = ["](", " src=\"", " srcset=\""].map(|mark| text.split(mark).skip(1));
+        for target in links.into_iter().flatten() {
+            let target = target.split([')', '#', '"']).next().unwrap_or_default();
             if !target.is_empty() && !target.starts_with("http") {
                 let folder = Path::new(&document).parent().unwrap();
                 let path = root().join(folder).join(target);
