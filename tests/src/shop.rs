@@ -1,6 +1,7 @@
 //! An installation with a history, as an operator has it after some days: the application "Shop" with people
 //! on five platforms, notifications with failures, a campaign, a feed, a poll and webhooks; the application
-//! "Courier", whose deliveries to APNs the guard has stopped; and an application without anything.
+//! "Courier", whose deliveries to APNs the guard has stopped; an application without anything; and the
+//! playground.
 
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ impl Shop {
         self.today(&caller).await?;
         self.courier().await?;
         admin.post("/admin/v1/apps", &json!({"name": "Loyalty card"})).await.id();
-        Ok(())
+        self.playground(&admin).await
     }
 
     /// Registers the shop's people.
@@ -257,9 +258,23 @@ impl Shop {
         .await
     }
 
-    /// Advances the clock until a notification is completed.
+    /// The playground, whose devices got a message.
+    async fn playground(&self, admin: &Caller) -> Result<()> {
+        let playground = admin.post("/admin/v1/playground", &json!({})).await.ok();
+        let key = playground["api_key"].as_str().context("a key")?;
+        let hello = json!({"text": "Hello", "platforms": ["android", "ios", "chatapp"]});
+        let id =
+            Caller::app(self.server.origin(), key).post("/v1/notifications", &hello).await.id();
+        self.settle_as(&Client::builder(self.server.origin()).api_key(key).build()?, &id).await
+    }
+
+    /// Advances the clock until a notification of the shop is completed.
     async fn settle(&self, id: &str) -> Result<()> {
-        let client = self.server.client();
+        self.settle_as(&self.server.client(), id).await
+    }
+
+    /// Advances the clock until a notification of an application is completed.
+    async fn settle_as(&self, client: &Client, id: &str) -> Result<()> {
         let id = NotificationId::new(id).map_err(anyhow::Error::msg)?;
         until("the notification is completed", async || {
             let record = client.notifications().get(&id).await?;

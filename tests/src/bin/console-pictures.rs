@@ -14,6 +14,9 @@ const WIDTH: u32 = 1_280;
 const HEIGHT: u32 = 800;
 const HEIGHT_MAX: u32 = 1_000;
 
+/// The shapes of the pages that show more than another page with the same name.
+const PREFERRED: [&str; 1] = ["apps/ID/send?from"];
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -30,7 +33,10 @@ async fn main() -> Result<()> {
     let mut taken = HashSet::new();
     walk(&mut browser, origin, 1, async |browser, page| {
         let name = page.name();
-        if taken.insert(name.clone()) { take(browser, &folder, &name).await } else { Ok(()) }
+        if taken.insert(name.clone()) || PREFERRED.contains(&page.shape().as_str()) {
+            take(browser, &folder, &name).await?;
+        }
+        Ok(())
     })
     .await?;
     browser.open(&format!("{origin}/console/apps/unknown")).await?;
