@@ -47,6 +47,9 @@ async fn everything_on_each_page_has_a_visible_focus_by_tab(browser: &mut Browse
     let shop = Shop::open(0).await?;
     enter(browser, &shop.server).await?;
     walk(browser, shop.server.origin(), 1, async |browser, _| {
+        // A hidden page does not replace its live parts meanwhile.
+        let hide = "Object.defineProperty(document, 'hidden', {get: () => true}) === document";
+        browser.run(hide).await?;
         // A script may have put the focus somewhere.
         browser.run("document.activeElement.blur()").await?;
         browser.run("scrollTo(0, 0) ?? getSelection().removeAllRanges()").await?;
