@@ -44,9 +44,9 @@ const MESSAGES: [(&str, &str, &str, usize); 7] = [
 const FEED: &str = r#"{"version": "https://jsonfeed.org/version/1.1", "title": "Shop stories",
     "items": [
     {"id": "1", "title": "How our tea is grown", "url": "https://shop.example/stories/tea",
-     "date_published": "2026-11-20T08:00:00Z", "image": "https://shop.example/tea.jpg"},
+     "date_published": "2026-11-20T08:00:00Z"},
     {"id": "2", "title": "Five gifts for cooks", "url": "https://shop.example/stories/gifts",
-     "date_published": "2026-11-19T08:00:00Z", "image": "https://shop.example/gifts.jpg"},
+     "date_published": "2026-11-19T08:00:00Z"},
     {"id": "3", "title": "Open longer in December", "url": "https://shop.example/stories/open",
      "date_published": "2026-11-18T08:00:00Z"}]}"#;
 

@@ -55,12 +55,16 @@ pub(crate) fn own_address_routes() -> Vec<Endpoint> {
     all
 }
 
-/// A page that an operator reads.
+/// A page that an operator reads. An image, frame or other part of a page cannot be one: the address of an image
+/// in a feed must not run the checks of the doctor.
 fn screen<Fut>(path: &'static str, show: fn(Visit) -> Fut) -> Endpoint
 where
     Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
     get_raw(path, move |ctx| async move {
+        if session::is_part_of_page(ctx.headers()) {
+            return Err(ApiError::NotFound);
+        }
         match session::of_caller(&ctx) {
             Some(session) => show(Visit { ctx, session }).await,
             None => Ok(sign_in::without_session(&ctx)),

@@ -27,6 +27,8 @@ use crate::store::{AdminKey, NewSession, SessionAccess, StoreError};
 /// A header with which the script of the console marks a refresh. Browsers send Fetch Metadata only over TLS and
 /// to the same machine.
 const REFRESH: HeaderName = HeaderName::from_static("x-notify-refresh");
+/// What an `EventSource` accepts.
+const EVENT_STREAM: &str = "text/event-stream";
 /// The most secrets that one request may try.
 const SECRETS_MAX: usize = 3;
 /// Random bytes of a cookie.
@@ -102,8 +104,10 @@ pub(crate) async fn session_of(
         return Ok(None);
     }
     // A page that refreshes itself is not a use: a forgotten tab must not keep the session alive.
-    let is_refresh = headers.get(FETCH_DEST).is_some_and(|dest| dest == "empty")
-        || headers.contains_key(REFRESH);
+    let is_stream = headers.get(header::ACCEPT).is_some_and(|accept| accept == EVENT_STREAM);
+    let is_refresh = headers.get(FETCH_DEST).is_some_and(|dest| dest != "document")
+        || headers.contains_key(REFRESH)
+        || is_stream;
     if !is_refresh {
         keys.record_session_use(access.id, now);
         keys.record_use(access.key.id, now);
@@ -195,6 +199,11 @@ pub(super) fn host_of(ctx: &RequestCtx) -> Option<&str> {
     let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     // Over HTTP/2, the authority of the URL is in place of the header.
     host.or_else(|| ctx.parts.uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// Whether the browser loads the response as a part of a page, such as an image.
+pub(super) fn is_part_of_page(headers: &HeaderMap) -> bool {
+    headers.get(FETCH_DEST).is_some_and(|dest| dest != "document" && dest != "empty")
 }
 
 /// Whether a link on another site led to this page. A `Strict` cookie is not sent with such a request.

@@ -274,7 +274,7 @@ impl Unsent {
 
 /// Whether a field can be a secret, by its name or its value.
 fn is_secret(name: &str, value: &str) -> bool {
-    const NAMES: [&str; 4] = ["key", "config", "secret", "token"];
+    const NAMES: [&str; 5] = ["key", "config", "secret", "token", "service_account"];
     const PARTS: [&str; 8] = [
         "password",
         "passphrase",
@@ -338,6 +338,10 @@ fn is_tls_proxy(public_url: &str, host: &str) -> bool {
     let asked = Url::parse(&format!("https://{host}"));
     let public = Url::parse(public_url);
     public.is_ok_and(|public| {
-        public.scheme() == "https" && asked.is_ok_and(|asked| asked.host() == public.host())
+        public.scheme() == "https"
+            && asked.is_ok_and(|asked| {
+                asked.host() == public.host()
+                    && asked.port_or_known_default() == public.port_or_known_default()
+            })
     })
 }

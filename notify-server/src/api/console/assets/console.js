@@ -186,7 +186,8 @@ function showEvents(list) {
     timer = setTimeout(open, RECONNECT_MS);
     const probe = new AbortController();
     try {
-      const response = await fetch(url, { cache: "no-store", signal: probe.signal });
+      const headers = { "x-notify-refresh": "1" };
+      const response = await fetch(url, { cache: "no-store", headers, signal: probe.signal });
       if (response.redirected) location.reload();
       if (response.status === 429) setState("too many streams are open: trying again", "bad");
       if (response.status === 400) {
