@@ -442,7 +442,9 @@ async fn errors_of_a_form_are_at_their_fields_and_the_input_stays() -> Result<()
 async fn the_console_can_be_switched_off() {
     let server = TestServer::without_providers_with(|config| config.console = Switch::Off).await;
     for path in ["/console", "/console/", "/console/sign-in", "/console/console.css"] {
-        visitor(&server).get(path).await.is(404);
+        let answer = visitor(&server).get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.text, r#"{"errors":["not found"]}"#, "{path}");
     }
 }
 
