@@ -617,6 +617,37 @@ async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
     }
 }
 
+/// A first notification often cannot arrive: no provider is configured, or no device is registered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_to_a_platform_warns_of_its_problems() {
+    let platform = |name: &str, devices: u64, problems: &[&str]| {
+        json!({ "platform": name, "devices": devices, "payload": {}, "headers": {}, "bytes": 2,
+            "limit": 4096, "problems": problems })
+    };
+    let (missing, nothing) = ("fcm is not configured", "no device would be reached now");
+    for (platforms, warnings) in [
+        (
+            vec![platform("android", 0, &[missing, nothing]), platform("ios", 0, &[nothing])],
+            "warning: android: fcm is not configured\n\
+             warning: android: no device would be reached now\n\
+             warning: ios: no device would be reached now\n",
+        ),
+        (
+            vec![platform("android", 1, &[missing]), platform("ios", 0, &[nothing])],
+            "warning: android: fcm is not configured\n",
+        ),
+        (vec![platform("android", 12_000, &["many devices: at most 12000"])], ""),
+    ] {
+        let created = json!({ "id": ID });
+        let preview = json!({ "platforms": platforms });
+        let fixture =
+            Fixture::with_responses(vec![response(200, &created), response(200, &preview)]).await;
+        let run =
+            fixture.run(&["send", "--text", "Hi", "--platform", "android", "--platform", "ios"]);
+        assert_eq!((run.status, &*run.stderr, run.json()), (0, warnings, created));
+    }
+}
+
 /// The table of a preview has no place for unknown ids, so the command prints them as a warning.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_counts_unknown_ids() {

@@ -143,6 +143,9 @@ async fn a_device_without_an_address_is_marked() {
          │ a         ┆ web      ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
          └───────────┴──────────┴───────────────┴──────┴──────────────────────┘\n"
     );
+    let fixture = Fixture::with_body(without(json!({"push_token": null}))).await;
+    let shown = fixture.run(&["devices", "get", "a", "-o", "table"]).assert_success().stdout;
+    assert!(shown.contains("no address") && !shown.contains("enabled"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -267,9 +267,9 @@ async fn watch_prints_why_no_device_matched() {
 #[tokio::test(flavor = "multi_thread")]
 async fn send_can_watch_the_notification() {
     let last = record("completed", [3, 0, 0, 0, 0, 0]);
-    let fixture =
-        Fixture::with_responses(vec![response(200, &json!({"id": ID})), response(200, &last)])
-            .await;
+    let created = response(200, &json!({"id": ID}));
+    let preview = response(200, &json!({"platforms": []}));
+    let fixture = Fixture::with_responses(vec![created, preview, response(200, &last)]).await;
     let run = fixture.run(&["send", "--text", "Hi", "--platform", "ios", "--watch"]);
     assert_eq!((run.status, run.json()), (0, last));
     assert_eq!(run.stderr, format!("id {ID}\ncompleted: 3 of 3 sent\n"));

@@ -120,6 +120,12 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, Error> {
 /// The header value of a key. It is marked as sensitive, so that `Debug` does not show it.
 pub(crate) fn secret_header(key: &SecretString, scheme: &str) -> Result<HeaderValue, Error> {
     // The error must not repeat the key.
+    if key.expose_secret().contains('…') {
+        return Err(Error::config(
+            "the key is the placeholder of the documentation: give the key that the server printed at \
+             its first start",
+        ));
+    }
     let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose_secret().trim()))
         .map_err(|_| Error::config("a key must be visible ASCII characters"))?;
     value.set_sensitive(true);
@@ -204,6 +210,8 @@ mod tests {
         let error =
             ClientBuilder::<()>::new("http://a").api_key("nk_\nsecret").config().unwrap_err();
         assert_eq!(error.to_string(), "a key must be visible ASCII characters");
+        let error = ClientBuilder::<()>::new("http://a").api_key("nk_…").config().unwrap_err();
+        assert!(error.to_string().starts_with("the key is the placeholder"), "{error}");
     }
 
     #[test]

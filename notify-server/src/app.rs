@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use storage::existing_master_key;
 pub use storage::{FirstKeys, open_store};
+pub(crate) use storage::{existing_master_key, refuse_missing_database};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -357,17 +357,21 @@ fn engine_config(config: &Config) -> EngineConfig {
     }
 }
 
-/// The url under which clients reach the server. Warns if it is the listening address and only this
-/// machine or a private network can reach it.
+/// The url under which clients reach the server. If it is the listening address, logs that only this machine
+/// can reach it, or warns that only a private network can.
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
     match &config.public_url {
         Some(url) => api::without_trailing_slash(url),
         None => {
-            if !is_public(address.ip()) {
-                tracing::warn!(
-                    "poll urls begin with {origin}, which phones cannot reach: set --public-url \
-                     (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
-                );
+            let hint = format!(
+                "poll urls begin with {origin}, which phones cannot reach: set --public-url \
+                 (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
+            );
+            // The default address is for trying the server out, which needs no warning.
+            if address.ip().to_canonical().is_loopback() {
+                tracing::info!("{hint}");
+            } else if !is_public(address.ip()) {
+                tracing::warn!("{hint}");
             }
             origin.to_owned()
         }
@@ -453,6 +457,9 @@ pub enum AppError {
     /// The path of the data folder is not a folder.
     #[error("{} is not a folder: --data-dir takes the folder of the database", .0.display())]
     NoFolder(PathBuf),
+    /// The data folder contains no database, and the caller needs one.
+    #[error("there is no installation in {}: give --data-dir", .0.display())]
+    NoInstallation(PathBuf),
     /// The folder contains traces of a database, but not the database itself.
     #[error(
         "{} holds an installation ({} exists), but {} is missing: mount its volume or restore the last \

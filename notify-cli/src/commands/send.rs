@@ -154,14 +154,33 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     session.out.show(&created, &view::CREATED)
 }
 
+/// Warnings about a notification to all devices of its platforms, or to those with a tag: the problems of the
+/// platforms. A platform without a device is left out if another platform has one.
+fn audience_warnings(
+    notification: &CreateNotification,
+    preview: NotificationPreview,
+) -> Vec<String> {
+    let has_tags = !notification.content.tags.as_deref().unwrap_or_default().is_empty();
+    let has_device = preview.platforms.iter().any(|platform| platform.devices > 0);
+    let mut warnings = Vec::new();
+    if has_tags && !has_device {
+        warnings.push("no device with that tag would receive it now; is the tag right?".to_owned());
+    }
+    for platform in preview.platforms.into_iter().filter(|one| one.devices > 0 || !has_device) {
+        // The number of many devices is no problem of a notification that is already sent, and the warning
+        // about the tag covers all platforms.
+        let problems = platform.problems.into_iter().filter(|problem| {
+            !problem.starts_with("many devices") && !problem.starts_with("no device with the tag")
+        });
+        warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));
+    }
+    warnings
+}
+
 /// A warning about devices that would receive nothing now. `given_ids` is the number of device ids of the
-/// notification; 0 for a notification to the devices with a tag.
+/// notification.
 fn shortfall_warning(given_ids: usize, preview: &NotificationPreview) -> Option<String> {
     let reached: u64 = preview.platforms.iter().map(|platform| platform.devices).sum();
-    if given_ids == 0 {
-        return (reached == 0)
-            .then(|| "no device with that tag would receive it now; is the tag right?".to_owned());
-    }
     let missed = (given_ids as u64).saturating_sub(reached);
     let unknown = preview.unknown.unwrap_or_default();
     (missed > 0).then(|| match unknown {
@@ -218,14 +237,14 @@ async fn warn_of_obstacles(
     notify: &Client,
 ) {
     let ids = device_ids(notification);
-    let has_tags = !notification.content.tags.as_deref().unwrap_or_default().is_empty();
-    // A notification to all devices of a platform does not expect particular devices.
-    if ids.is_empty() && !has_tags {
-        return;
-    }
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
         let Ok(preview) = notify.notifications().preview(notification).await else { return };
-        if let Some(warning) = shortfall_warning(ids.len(), &preview) {
+        let warnings = if ids.is_empty() {
+            audience_warnings(notification, preview)
+        } else {
+            shortfall_warning(ids.len(), &preview).into_iter().collect()
+        };
+        for warning in warnings {
             print_message(&format!("warning: {warning}"));
         }
         return;

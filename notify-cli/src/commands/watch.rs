@@ -15,7 +15,6 @@ use notify_client::{
 };
 use tokio::time::Instant;
 
-use super::explain::last_response;
 use crate::{
     failure::Failure,
     output::{print_message, view},
@@ -135,7 +134,7 @@ impl Blocker {
             [StepKind::CredentialsRefused, StepKind::Paused, StepKind::ProviderNotConfigured];
         let step = explained.steps.iter().find(|step| blocking.contains(&step.what));
         // Without such a step, the delivery waits for a retry, and the last response is the reason.
-        let detail = step.map(|step| &*step.detail).or_else(|| last_response(&explained));
+        let detail = step.map(|step| &*step.detail).or_else(|| explained.last_response());
         Ok(detail.map(|detail| Self { device: device.clone(), detail: detail.to_owned() }))
     }
 

@@ -57,6 +57,14 @@ pub struct Device {
     pub updated_at: Timestamp,
 }
 
+impl Device {
+    /// Whether the device has an address. Without one it receives nothing, even if it is enabled.
+    #[must_use]
+    pub fn has_address(&self) -> bool {
+        self.push_token.is_some() || self.subscription.is_some() || self.recipient_id.is_some()
+    }
+}
+
 /// Answer of `GET /v1/devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -40,12 +40,12 @@ pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) 
              App settings > Basic, then run {}",
             put_command(provider, app)
         ),
-        Cause::Certificate => {
+        Cause::Certificate => format!(
             "compare endpoint and ca_certificate: the endpoint's certificate must name the endpoint, \
              be valid now, and come from an authority that the server's system or ca_certificate \
-             trusts; the keys were not checked"
-                .to_owned()
-        }
+             trusts; to change them, run {}; the keys were not checked",
+            put_command(provider, app)
+        ),
         Cause::Unreachable => {
             "check that endpoint is right and that the server's machine reaches it (DNS, firewall, \
              proxy); the keys were not checked"
@@ -160,6 +160,7 @@ mod tests {
         }
         let certificate = for_failed_check(Apns, "tls_failed", "Shop");
         assert!(certificate.contains("ca_certificate") && !certificate.contains("make"));
+        assert!(certificate.contains("`notify providers put apns FILE --app Shop`"));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::wire_enum::wire_enum;
 use crate::{DeviceId, Timestamp};
 
+/// The text before the last response of a provider, in the detail of a step.
+const LAST_RESPONSE_PREFIX: &str = "the last answer: ";
+
 wire_enum! {
     /// Outcome of a notification for one device.
     pub enum ExplainedOutcome {
@@ -113,4 +116,189 @@ pub struct Explanation {
     pub outcome: ExplainedOutcome,
     /// Steps that led to the outcome, in order.
     pub steps: Vec<ExplainedStep>,
+}
+
+impl ExplainedStep {
+    /// The detail, unless it only repeats the kind of the step.
+    #[must_use]
+    pub fn further_detail(&self) -> Option<&str> {
+        (self.detail != self.what.as_str()).then_some(&self.detail)
+    }
+}
+
+/// The outcome of an explanation and its cause, for a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedSummary {
+    /// `✓` if the device got the notification, `!` if it may still get it, `✗` if not.
+    pub mark: char,
+    /// The outcome in words, such as `not sent`.
+    pub outcome: &'static str,
+    /// The detail of the step that led to the outcome, without the words of `outcome`.
+    pub cause: Option<String>,
+}
+
+impl Explanation {
+    /// The outcome and the step that led to it.
+    #[must_use]
+    pub fn summary(&self) -> ExplainedSummary {
+        let (mark, outcome, causes) = causes_of(self.outcome);
+        let cause =
+            causes.iter().find_map(|kind| self.steps.iter().find(|step| step.what == *kind));
+        let cause = cause.map(|step| {
+            // The detail often begins with the outcome, which the summary already has.
+            let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
+            let detail = detail.trim_start_matches([':', ' ']);
+            let answer = self.last_response().filter(|_| step.what == StepKind::NextAttempt);
+            let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
+            format!("{answer}{detail}")
+        });
+        ExplainedSummary { mark, outcome, cause }
+    }
+
+    /// The last response of the provider, which is in the step about the attempts.
+    #[must_use]
+    pub fn last_response(&self) -> Option<&str> {
+        let attempted = self.steps.iter().rev().find(|step| step.what == StepKind::Attempted)?;
+        attempted.detail.find(LAST_RESPONSE_PREFIX).map(|at| &attempted.detail[at..])
+    }
+}
+
+/// The mark and the words of an outcome, and the steps that can be its cause, the most likely first.
+fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKind]) {
+    use StepKind as Kind;
+    match outcome {
+        ExplainedOutcome::Sent => ('✓', "sent", &[Kind::Sent]),
+        ExplainedOutcome::Reported => ('✓', "reported", &[Kind::Reported]),
+        ExplainedOutcome::Pending => (
+            '!',
+            "pending",
+            &[
+                Kind::CredentialsRefused,
+                Kind::Paused,
+                Kind::ProviderNotConfigured,
+                Kind::NextAttempt,
+                Kind::Waiting,
+                Kind::Scheduled,
+            ],
+        ),
+        ExplainedOutcome::Failed => ('✗', "failed", &[Kind::ProviderNotConfigured, Kind::Failed]),
+        ExplainedOutcome::Unregistered => ('✗', "unregistered", &[Kind::Unregistered]),
+        ExplainedOutcome::Expired => ('✗', "expired", &[Kind::CredentialsRefused, Kind::Expired]),
+        ExplainedOutcome::Canceled => ('✗', "canceled", &[Kind::Canceled, Kind::CancelRequested]),
+        ExplainedOutcome::NotTargeted => (
+            '✗',
+            "not sent",
+            &[
+                Kind::RegisteredLater,
+                Kind::NotTargeted,
+                Kind::LacksTag,
+                Kind::Disabled,
+                Kind::AddressDead,
+                Kind::NoAddress,
+                Kind::AddressMoved,
+                Kind::PassedOver,
+            ],
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(outcome: ExplainedOutcome, steps: &[(StepKind, &str)]) -> Explanation {
+        let step = |(what, detail): &(StepKind, &str)| ExplainedStep {
+            at: None,
+            what: *what,
+            detail: (*detail).to_owned(),
+        };
+        Explanation {
+            device_id: DeviceId::new("d".to_owned()).unwrap(),
+            outcome,
+            steps: steps.iter().map(step).collect(),
+        }
+    }
+
+    fn text_of(explained: &Explanation) -> String {
+        let ExplainedSummary { mark, outcome, cause } = explained.summary();
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        format!("{mark} {outcome}{cause}")
+    }
+
+    #[test]
+    fn the_summary_contains_the_cause() {
+        use ExplainedOutcome as Outcome;
+        use StepKind as Kind;
+        for (outcome, steps, text) in [
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Kind::Accepted, "accepted"),
+                    (Kind::Targeted, "it names the device"),
+                    (Kind::Disabled, "push is turned off by its user now"),
+                    (Kind::NoAddress, "has no address now"),
+                    (Kind::PassedOver, "it was not a device to send to then"),
+                ][..],
+                "✗ not sent: push is turned off by its user now",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[(Kind::NotTargeted, "it goes to ios; the device is on android")],
+                "✗ not sent: it goes to ios; the device is on android",
+            ),
+            (
+                Outcome::Pending,
+                &[
+                    (Kind::CredentialsRefused, "fcm refuses the server's credentials"),
+                    (Kind::NextAttempt, "the next attempt is due"),
+                ],
+                "! pending: fcm refuses the server's credentials",
+            ),
+            (
+                Outcome::Failed,
+                &[(Kind::Attempted, "1 attempt"), (Kind::Failed, "failed: http_400")],
+                "✗ failed: http_400",
+            ),
+            (
+                Outcome::Sent,
+                &[(Kind::Sent, "the provider took it")],
+                "✓ sent: the provider took it",
+            ),
+            (
+                Outcome::Canceled,
+                &[(Kind::CancelRequested, "canceled by request")],
+                "✗ canceled: by request",
+            ),
+            (Outcome::Canceled, &[], "✗ canceled"),
+        ] {
+            assert_eq!(text_of(&explained(outcome, steps)), text);
+        }
+    }
+
+    #[test]
+    fn the_summary_contains_the_last_response_before_the_next_attempt() {
+        use ExplainedOutcome as Outcome;
+        use StepKind as Kind;
+        for (outcome, steps, text) in [
+            (
+                Outcome::Pending,
+                &[
+                    (Kind::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Kind::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                ][..],
+                "! pending: the last answer: connect_failed; due at 2026-01-02T03:04:05Z",
+            ),
+            (
+                Outcome::Pending,
+                &[
+                    (Kind::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Kind::Paused, "https://push.example cannot be reached"),
+                    (Kind::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                ],
+                "! pending: https://push.example cannot be reached",
+            ),
+        ] {
+            assert_eq!(text_of(&explained(outcome, steps)), text);
+        }
+    }
 }

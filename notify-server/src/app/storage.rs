@@ -64,7 +64,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
 /// Refuses a data folder whose database is missing or empty although it was there before. A new
 /// database in its place would hide the loss. Only files that are created after the database count
 /// as evidence; the server's lock file and the master key can exist before it.
-fn refuse_missing_database(config: &Config, path: &Path) -> Result<(), AppError> {
+pub(crate) fn refuse_missing_database(config: &Config, path: &Path) -> Result<(), AppError> {
     let refusal = |evidence| AppError::NoDatabase {
         folder: config.data_dir.clone(),
         database: path.to_owned(),

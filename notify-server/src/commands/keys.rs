@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::keys::{KeyKind, make_key, reveal};
 use crate::store::{PageRequest, Store};
 
-use super::{open_or_create, print};
+use super::{open_existing, open_or_create, print};
 
 /// Creates an application with an API key. For the first application of a database, it creates an
 /// admin key too.
@@ -77,10 +77,11 @@ async fn has_namesake(store: &Store, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Creates an admin key.
+/// Creates an admin key for an existing installation. In the wrong folder, a new installation would hide the
+/// mistake: its key opens no other.
 pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Result<()> {
     let now: Timestamp = SystemClock::start().now();
-    let store = open_or_create(config).await?;
+    let store = open_existing(config).await?;
     let key = make_key(KeyKind::Admin, None, now);
     let id = key.stored.id;
     store.add_recovery_key(key.stored).await.context("the admin key was not created")?;

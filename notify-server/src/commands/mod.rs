@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 
-use crate::app::open_store;
+use crate::app::{AppError, open_store, refuse_missing_database};
 use crate::cli::Action;
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::store::{Store, sqlite};
@@ -53,6 +53,16 @@ async fn open_or_create(config: &Config) -> anyhow::Result<Arc<Store>> {
         writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
     }
     Ok(store)
+}
+
+/// Opens the database. Refuses a folder without a database.
+async fn open_existing(config: &Config) -> anyhow::Result<Arc<Store>> {
+    let path = config.database_path();
+    if config.database_url.is_none() && !path.exists() {
+        refuse_missing_database(config, &path)?;
+        return Err(AppError::NoInstallation(config.data_dir.clone()).into());
+    }
+    Ok(open_store(config, false).await?)
 }
 
 /// A description of where the master key of an installation is.

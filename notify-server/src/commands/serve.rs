@@ -46,16 +46,26 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         print(&format!("console: {origin}/console/"))?;
     }
     print(&format!("listening on {}", app.origin))?;
-    if app.first_keys.is_some() && std::io::stderr().is_terminal() {
+    if std::io::stderr().is_terminal() {
         // Only for a person at a terminal, not for the log of a service. A closed output is not an
         // error.
-        let console = app.console_origin.as_deref().map(console_hint);
-        let link = app.first_sign_in_link().map(|link| link_hint(&link));
-        let gap = console.is_some().then(|| "\n".to_owned());
-        let hints: String = [console, link, gap].into_iter().flatten().collect();
-        let _ = writeln!(std::io::stderr(), "\n{hints}{}", next_steps(&app.origin));
+        let console = app.console_origin.as_deref();
+        let hints = if app.first_keys.is_some() {
+            first_hints(console, app.first_sign_in_link().as_deref(), &app.origin)
+        } else {
+            console.filter(|_| !has_own_address).map(console_hint).unwrap_or_default()
+        };
+        let _ = write!(std::io::stderr(), "{hints}");
     }
     serve_until_stopped(app, stop, hangups).await
+}
+
+/// The hints of a first start. `console` is the origin of the console, and `link` signs in to it.
+fn first_hints(console: Option<&str>, link: Option<&str>, origin: &str) -> String {
+    let console = console.map(console_hint);
+    let gap = console.is_some().then(|| "\n".to_owned());
+    let hints: String = [console, link.map(link_hint), gap].into_iter().flatten().collect();
+    format!("\n{hints}{}\n", next_steps(origin))
 }
 
 /// The address of the console.
@@ -143,7 +153,8 @@ mod tests {
     fn first_start_hints_name_the_server_and_no_key() {
         let origin = "http://127.0.0.1:8080";
         let link = format!("{origin}/console/first?code={}", "x".repeat(22));
-        let steps = console_hint(origin) + &link_hint(&link) + &next_steps(origin);
+        let steps = first_hints(Some(origin), Some(&link), origin);
+        assert!(steps.starts_with(&format!("\n{}", console_hint(origin))), "{steps}");
         for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
         }

@@ -192,10 +192,15 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
 async fn exit_statuses_classify_errors_which_are_printed_one_per_line() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let unauthorized = notify.clone().with("NOTIFY_API_KEY", "nk_unknown");
+    // Without a device, `send` warns.
+    let token = fcm_token(1, &ScriptedResponse::ok());
+    let register =
+        ["devices", "register", "phone", "--platform", "android", "--push-token", &token];
+    notify.json(&register).await?;
     // The port was free a moment ago, so connections to it are refused.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let nowhere = notify.clone().with("NOTIFY_URL", &format!("http://{free}"));
-    let send: &[&str] = &["send", "--text", "x", "--platform", "ios"];
+    let send: &[&str] = &["send", "--text", "x", "--platform", "android"];
     let cases: [(&Notify, &[&str], i32); 7] = [
         (&notify, send, 0),
         (&notify, &["send", "--text", "x"], 2),

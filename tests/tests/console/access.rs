@@ -10,7 +10,7 @@ use reqwest::Certificate;
 use url::Url;
 
 use crate::html::{HtmlForm, forms};
-use crate::{first_app, operator, visitor};
+use crate::{first_app, is_unknown_path, operator, visitor};
 
 /// The address of a page, as its browser sees it.
 fn at(origin: &str, path: &str) -> Url {
@@ -28,9 +28,8 @@ async fn its_own_address_has_the_console_alone() -> Result<()> {
     })
     .await;
     assert_ne!(server.console_origin(), server.origin());
-    let main = visitor(&server);
     for path in ["/console", "/console/", "/console/sign-in", "/console/first", "/console/audit"] {
-        main.get(path).await.is(404);
+        is_unknown_path(&server, path).await?;
     }
     server.caller().get("/v1/devices").await.ok();
     let console = server.console_origin();

@@ -77,8 +77,8 @@ async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_d
     let page = format!("apps/{app}/notifications/{id}");
     for (device, outcome, step) in [
         ("a1", "unregistered", "address_dead"),
-        ("a2", "not_targeted", "lacks_tag"),
-        ("i4", "not_targeted", "not_targeted"),
+        ("a2", "not sent", "lacks_tag"),
+        ("i4", "not sent", "not_targeted"),
         ("a3", "pending", "next_attempt"),
     ] {
         let why = operator.get(&format!("{page}/explain?device={device}")).await.text;
@@ -89,7 +89,17 @@ async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_d
     assert!(untagged.contains("known only now"), "{untagged}");
     let list = operator.get(&format!("{page}/deliveries")).await.text;
     assert!(list.contains("explain?device=a1\">Why?</a>"), "{list}");
-    operator.get(&format!("{page}/explain?device=ghost")).await.is(404);
+    assert!(untagged.contains("</strong>: "), "the headline has the cause: {untagged}");
+    assert!(untagged.contains("<code>accepted</code></li>"), "nothing is repeated: {untagged}");
+    for (input, problem) in
+        [("ghost", "no device has the id `ghost`"), ("", "the device id must not be empty")]
+    {
+        let form = operator.get(&format!("{page}/explain?device={input}")).await;
+        assert_eq!(form.status, 200, "{}", form.text);
+        assert!(form.text.contains(problem), "{}", form.text);
+        assert!(form.text.contains(&format!("name=\"device\" value=\"{input}\"")), "{}", form.text);
+    }
+    operator.get(&format!("apps/{app}/notifications/ghost/explain?device=a1")).await.is(404);
     Ok(())
 }
 

@@ -90,11 +90,14 @@ fn rows_of(connection: &Connection, table: &str) -> Result<Vec<Vec<Value>>> {
     Ok(rows.into_iter().filter(|row| !is_by_run(row)).collect())
 }
 
-/// A file of an earlier version in a new folder, and the rows that it has after an undisturbed upgrade.
+/// A file of an earlier version in a new folder (an empty file for version 0), and the rows that it has after an undisturbed upgrade.
 async fn earlier(version: i32) -> Result<(tempfile::TempDir, Rows)> {
     let (folder, whole) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    if version > 0 {
-        let file = folder.path().join("notify.db");
+    let file = folder.path().join("notify.db");
+    if version == 0 {
+        // `admin-key create` refuses a folder without a database. This one is empty, as at a first start.
+        fs::write(file, "")?;
+    } else {
         tokio::task::spawn_blocking(move || make_earlier(&file, version)).await?;
         copy_files(folder.path(), whole.path())?;
     }

@@ -403,20 +403,14 @@ fn the_readme_quotes_the_example_and_the_sdk_correctly() {
 
     // The program is compiled by the SDK's documentation tests, which have more than a reader.
     let blocks = blocks(&readme);
-    let of = |language: &str| {
-        let block = blocks.iter().find(|block| block.language == language);
-        &block.unwrap_or_else(|| panic!("no block of {language}")).text
-    };
-    let (manifest, program) = (of("toml"), of("rust,no_run"));
-    let (_, rest) = manifest.split_once("notify-client = { path = \"../notify/").unwrap();
-    let (folder, _) = rest.split_once('"').unwrap();
+    let added = blocks.iter().filter(|block| block.language == "sh").flat_map(commands);
+    let added: Vec<_> = added.filter_map(|line| line.strip_prefix("cargo add ")).collect();
+    // The features are those that `#[tokio::main]` and its default runtime need.
+    let [client, "tokio --features macros,rt-multi-thread"] = *added else { panic!("{added:?}") };
+    let folder = client.strip_prefix("--path ../notify/").unwrap();
     assert!(read(&format!("{folder}/Cargo.toml")).contains("name = \"notify-client\""));
-    let tokio = manifest.lines().find(|line| line.starts_with("tokio = ")).unwrap();
-    let quoted: Vec<_> = tokio.split('"').skip(1).step_by(2).collect();
-    let [version, features @ ..] = quoted.as_slice() else { panic!("{tokio}: no version") };
-    assert!(read("Cargo.toml").contains(&format!("tokio = {{ version = \"{version}.")));
-    // The features that `#[tokio::main]` and its default runtime need.
-    assert_eq!(features, ["macros", "rt-multi-thread"]);
+    let program = blocks.iter().find(|block| block.language == "rust,no_run").unwrap();
+    let program = &program.text;
     assert!(program.contains("#[tokio::main]\nasync fn main()"), "it is whole");
     let uses = program.lines().filter_map(|line| line.strip_prefix("use ")?.split("::").next());
     assert_eq!(uses.collect::<Vec<_>>(), ["notify_client"], "nothing else is a dependency");

@@ -135,11 +135,11 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     let readme = read("README.md");
     let blocks = blocks(&readme);
     let quick: Vec<_> = blocks.iter().filter(|block| block.heading == "Quick start").collect();
-    let [sandbox, with_command, with_curl, manifest, program] = quick.as_slice() else {
+    let [sandbox, with_command, with_curl, package, program] = quick.as_slice() else {
         bail!("the quick start has {} blocks", quick.len());
     };
     // The SDK's documentation tests compile the program.
-    ensure!(manifest.language == "toml" && program.language == "rust,no_run");
+    ensure!(package.text.contains("cargo add") && program.language == "rust,no_run");
     // It does not end: a block that is pasted whole has no line behind it.
     ensure!(commands(sandbox).len() == 1);
     ensure!(with_command.text.contains("notify send"));
@@ -148,9 +148,14 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     follow([sandbox, with_curl]).await.context("with curl")?;
 
     let two: Vec<_> = blocks.iter().filter(|block| block.heading == "Two commands").collect();
-    ensure!(two.len() == 1);
-    // The first is what the reader started with; the second runs this test.
-    ensure!(commands(two[0]) == ["cargo run --release -p notify-server", "./scripts/test.sh"]);
+    // The first is what the reader started with; the second runs this test. Pasted together, the second would
+    // run when the reader stops the server.
+    let two: Vec<_> = two.into_iter().map(commands).collect();
+    ensure!(two == [["cargo run --release -p notify-server"], ["./scripts/test.sh"]]);
     ensure!(root().join("scripts/test.sh").is_file());
+    let manifest = read("Cargo.toml");
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = \""));
+    let version = version.and_then(|rest| rest.split('"').next()).context("a version of Rust")?;
+    ensure!(readme.contains(&format!("You need Rust {version} or newer")));
     Ok(())
 }

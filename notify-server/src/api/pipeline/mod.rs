@@ -105,7 +105,7 @@ impl Pipeline {
         let route = site.router.find(&method, request.uri().path());
         let address = self.client_addresses.address(request.headers(), peer);
         let client = network(address);
-        let error_format = ErrorFormat::of(&request, &request_id);
+        let error_format = ErrorFormat::of(&request, &request_id, site);
         let is_browser_api = site.has_api && is_below(request.uri().path(), web_origin::AREA);
         let mut web_origin = None;
         let mut response_memory = None;
@@ -291,9 +291,9 @@ enum ErrorFormat {
 }
 
 impl ErrorFormat {
-    fn of<B>(request: &Request<B>, request_id: &RequestId) -> Self {
+    fn of<B>(request: &Request<B>, request_id: &RequestId, site: &Site) -> Self {
         let path = request.uri().path();
-        if is_below(path, console::AREA) {
+        if site.is_console(path) {
             return Self::Console { path: path.to_owned(), request_id: request_id.to_string() };
         }
         if !is_below(path, poll_page::AREA) {

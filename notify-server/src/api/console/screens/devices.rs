@@ -42,13 +42,14 @@ impl Row {
 
     fn state(&self) -> &'static str {
         match self.device.disabled_reason {
-            None => "enabled",
+            None if self.device.has_address() => "enabled",
+            None => "no address",
             Some(reason) => reason.as_str(),
         }
     }
 
     fn tone(&self) -> &'static str {
-        if self.device.enabled { "good" } else { "bad" }
+        if self.device.enabled && self.device.has_address() { "good" } else { "bad" }
     }
 }
 

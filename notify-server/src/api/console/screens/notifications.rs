@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    Counts, Delivery, DeliveryList, DeliveryOutcome, Explanation, NotificationList,
-    NotificationRecord, NotificationStatus, Success, Timestamp,
+    Counts, Delivery, DeliveryList, DeliveryOutcome, DeviceId, ExplainedSummary, Explanation,
+    NotificationList, NotificationRecord, NotificationStatus, Success, Timestamp,
 };
 use warp::reply::Response;
 
@@ -36,7 +36,8 @@ pub(super) struct Row {
     pub(super) tone: &'static str,
     pub(super) created_at: Timestamp,
     pub(super) sent: String,
-    pub(super) failed: String,
+    /// Failed, unregistered and expired deliveries.
+    pub(super) lost: String,
 }
 
 impl Row {
@@ -49,7 +50,7 @@ impl Row {
             tone: tone_of(record.status),
             created_at: record.created_at,
             sent: format::number(&counts.sent),
-            failed: format::number(&(counts.failed + counts.unregistered + counts.expired)),
+            lost: format::number(&(counts.failed + counts.unregistered + counts.expired)),
         }
     }
 }
@@ -114,6 +115,10 @@ struct Notification {
     counts: Vec<Count>,
     request: String,
     record: NotificationRecord,
+    /// The device id in the form that asks for an explanation.
+    device: String,
+    /// Why there is no explanation for this device.
+    problem: Option<String>,
 }
 
 /// One of the counts of a notification.
@@ -153,18 +158,27 @@ pub(super) fn base_of(layout: &Layout, scope: &AppScope) -> String {
 
 async fn notification(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
-    let layout = visit.app_layout(&scope, "Notification", "Notifications").await?;
+    show(&notification_page(&visit, &scope, String::new(), None).await?)
+}
+
+async fn notification_page(
+    visit: &Visit,
+    scope: &AppScope,
+    device: String,
+    problem: Option<String>,
+) -> Result<Notification, ApiError> {
+    let layout = visit.app_layout(scope, "Notification", "Notifications").await?;
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
-        visit.get(&scope, &format!("/v1/notifications/{path_id}")).await?;
+        visit.get(scope, &format!("/v1/notifications/{path_id}")).await?;
     let can_cancel = matches!(
         record.status,
         NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
     );
     let pretty: serde_json::Value =
         serde_json::from_str(record.request.as_str()).unwrap_or_default();
-    let page = Notification {
-        base: base_of(&layout, &scope),
+    Ok(Notification {
+        base: base_of(&layout, scope),
         text: text_of(&record),
         tone: tone_of(record.status),
         is_open: can_cancel,
@@ -174,8 +188,9 @@ async fn notification(visit: Visit) -> Result<Response, ApiError> {
         layout,
         path_id,
         record,
-    };
-    show(&page)
+        device,
+        problem,
+    })
 }
 
 async fn cancel(visit: Visit, _: Form) -> Result<Response, ApiError> {
@@ -260,16 +275,29 @@ struct Explained {
     id: String,
     device_path: String,
     explanation: Explanation,
+    summary: ExplainedSummary,
 }
 
 async fn explain(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
-    let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
     let id = visit.ctx.path_param("id")?.into_owned();
     let path_id = encoded(&id);
-    let device_path = encoded(&visit.query("device")?);
+    let device = visit.query("device")?;
+    if let Err(rule) = DeviceId::new(device.clone()) {
+        let problem = format!("the device id {rule}");
+        return show(&notification_page(&visit, &scope, device, Some(problem)).await?);
+    }
+    let device_path = encoded(&device);
     let path = format!("/v1/notifications/{path_id}/explain/{device_path}");
-    let explanation: Explanation = visit.get(&scope, &path).await?;
-    let base = base_of(&layout, &scope);
-    show(&Explained { layout, base, path_id, id, device_path, explanation })
+    let explanation: Explanation = match visit.get(&scope, &path).await {
+        // If it is the notification that does not exist, its page fails with the same error.
+        Err(ApiError::NotFound) => {
+            let problem = format!("no device has the id `{device}`");
+            return show(&notification_page(&visit, &scope, device, Some(problem)).await?);
+        }
+        explanation => explanation?,
+    };
+    let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
+    let (base, summary) = (base_of(&layout, &scope), explanation.summary());
+    show(&Explained { layout, base, path_id, id, device_path, explanation, summary })
 }
