@@ -391,6 +391,21 @@ async fn a_notification_can_be_scheduled() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_time_in_the_past_is_refused_at_its_field() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    phones(&sender.server.client()).await?;
+    for extra in [("local", "0"), ("local", "1")] {
+        let fields = [("text", "Hi"), ("platform", "ios"), ("at", "2020-01-01T08:00"), extra];
+        let page = sender.press_send(&fields).await?;
+        let what = "This time is in the past. Leave it empty to send now.";
+        assert_eq!(problem_at(&page.text, "send_at"), what);
+        assert!(!page.text.contains("would be sent at once"), "{}", page.text);
+    }
+    assert_eq!(sender.sent().await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn without_provider_or_device_the_page_says_which_step_is_missing() -> Result<()> {
     let sender = Sender::on(TestServer::without_providers().await).await?;
     let page = sender.open("").await.text;

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
     AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
-    Platform, WebPushAction, WebPushSettings,
+    Platform, Timestamp, WebPushAction, WebPushSettings,
 };
 use serde_json::Value;
 
@@ -17,6 +17,8 @@ use crate::api::console::format;
 const BUTTONS_MAX: usize = 2;
 /// The longest `Idempotency-Key`, in characters.
 const KEY_CHARS_MAX: usize = 255;
+/// How long after UTC a local time begins in the last time zone, UTC−12.
+const LAST_ZONE_MS: i64 = 12 * 3_600_000;
 /// The fields of a sent notification that do not belong to the next one: its id, and its time.
 const NOT_REPEATED: [&str; 3] = ["id", "send_at", "send_at_local"];
 
@@ -261,6 +263,14 @@ impl Composer {
         }
     }
 
+    /// Whether the time has passed, in UTC or in every time zone. A request with such a time is sent at once.
+    pub(super) fn is_past(&self, now: Timestamp) -> bool {
+        let Ok(at) = self.at.parse::<DateTime>() else { return false };
+        let Ok(at) = at.to_zoned(TimeZone::UTC) else { return false };
+        let last_zone_ms = if self.is_local { LAST_ZONE_MS } else { 0 };
+        !self.is_json && at.timestamp().as_millisecond() + last_zone_ms <= now.as_ms()
+    }
+
     fn device_ids(&self) -> Vec<String> {
         let ids = self.devices.lines().filter(|id| !id.trim().is_empty());
         ids.map(str::to_owned).collect()
@@ -359,6 +369,17 @@ mod tests {
                 "ios_settings.badge: must be a whole number"
             ]
         );
+    }
+
+    #[test]
+    fn a_time_is_past_in_utc_or_in_every_time_zone() {
+        let utc = Composer { at: "2026-11-24T10:30".to_owned(), ..Composer::default() };
+        let at = 1_795_516_200_000;
+        assert!(utc.is_past(Timestamp(at)) && !utc.is_past(Timestamp(at - 1)));
+        let local = Composer { is_local: true, ..utc.clone() };
+        assert!(!local.is_past(Timestamp(at)) && local.is_past(Timestamp(at + LAST_ZONE_MS)));
+        let json = Composer { is_json: true, ..utc };
+        assert!(!json.is_past(Timestamp(at)) && !Composer::empty().is_past(Timestamp(at)));
     }
 
     #[test]

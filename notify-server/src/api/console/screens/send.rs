@@ -208,11 +208,21 @@ impl SendPage {
     /// Whatever the API answers, except that the request is invalid.
     async fn preview(&mut self, visit: &Visit, scope: &AppScope) -> Result<(), ApiError> {
         let Composed { body, problems: mut rules } = self.composer.compose();
+        let is_past = self.composer.is_past(visit.ctx.received_at);
+        if is_past {
+            rules.push(PAST_TIME.to_owned());
+        }
         let path = "/v1/notifications/preview";
         let answer: Result<NotificationPreview, ApiError> =
             visit.change_as_written(scope, Method::POST, path, body, None).await;
         match answer {
-            Ok(preview) => {
+            Ok(mut preview) => {
+                if is_past {
+                    // The rule above replaces the hint that it would be sent at once.
+                    for platform in &mut preview.platforms {
+                        platform.problems.retain(|problem| !problem.starts_with("send_at: "));
+                    }
+                }
                 let preview = Preview::of(preview, &scope.app.name);
                 rules.extend(preview.barriers());
                 self.preview = Some(preview);
@@ -300,6 +310,8 @@ impl SendPage {
     }
 }
 
+/// The rule for a time in the past, which the API would send at once.
+const PAST_TIME: &str = "send_at: This time is in the past. Leave it empty to send now.";
 /// The notice after a 503.
 const UNKNOWN_OUTCOME: &str = "The server could not do this now. It may have been stored or not: \
     press Send again, the same key is used, so that it is sent once.";
