@@ -375,8 +375,26 @@ async fn links_fill_the_form_from_a_notification_or_for_a_device() -> Result<()>
 }
 
 #[tokio::test]
+async fn devices_without_a_provider_do_not_count() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    phones(&sender.server.client()).await?;
+    let path = format!("/admin/v1/{}/providers/apns", sender.base);
+    sender.server.admin().delete(&path).await.ok();
+    let fields = [("text", "Hi"), ("platform", "android"), ("platform", "ios")];
+    let page = sender.preview(&fields).await?.text;
+    let reach = format!(
+        "<p class=\"note warn\">Would reach <strong>1 device</strong> now; 1 iOS device cannot be \
+         reached: <a href=\"../../{}/providers/apns\">APNs is not configured</a></p>",
+        sender.base
+    );
+    assert!(page.contains(&reach), "{page}");
+    assert!(page.contains("Send to 1 device<"), "{page}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_notification_can_be_scheduled() -> Result<()> {
-    let sender = Sender::on(TestServer::without_providers().await).await?;
+    let sender = Sender::on(TestServer::start().await).await?;
     sender.server.caller().post("/v1/devices", &android("phone")).await.ok();
     let fields = [("text", "Later"), ("platform", "android"), ("at", "2026-11-22T08:00")];
     let page = sender.preview(&fields).await?;

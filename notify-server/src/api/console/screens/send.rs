@@ -4,13 +4,14 @@ use askama::Template;
 use http::{Method, StatusCode};
 use notify_core::{
     Campaign, CampaignList, DeviceStatistics, NotificationCreated, NotificationPreview,
-    NotificationRecord, Platform, PlatformPreview, ProviderList,
+    NotificationRecord, Platform, PlatformPreview, ProviderKind, ProviderList,
 };
 use serde_json::Value;
 use warp::reply::Response;
 
 use super::composer::{Composed, Composer};
 use super::notifications::base_of;
+use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::drawing::Drawing;
 use crate::api::console::form::{Form, new_key};
@@ -63,9 +64,20 @@ struct Target {
 /// What would be sent.
 struct Preview {
     platforms: Vec<PlatformView>,
+    /// The devices whose platform has a provider.
     devices: u64,
+    /// The platforms with devices, but without a provider.
+    unreachable: Vec<Unreachable>,
     /// The ids of devices that do not exist.
     unknown: u64,
+}
+
+/// The devices of a platform whose provider is not configured.
+struct Unreachable {
+    /// Their number, such as `1 iOS device`.
+    devices: String,
+    provider: ProviderKind,
+    title: &'static str,
 }
 
 /// What would be sent to one platform.
@@ -93,10 +105,29 @@ pub(super) const fn label_of(platform: Platform) -> &'static str {
     }
 }
 
+/// A device of a platform, as a noun.
+const fn device_of(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Android => "Android device",
+        Platform::Ios => "iOS device",
+        Platform::Web => "browser",
+        Platform::FbMessenger => "Messenger device",
+        Platform::ChatApp => "Telegram device",
+    }
+}
+
 impl Preview {
-    fn of(preview: NotificationPreview, app: &str) -> Self {
+    fn of(preview: NotificationPreview, app: &str, targets: &[Target]) -> Self {
+        let (reachable, unreachable): (Vec<_>, Vec<_>) =
+            preview.platforms.iter().partition(|preview| {
+                targets
+                    .iter()
+                    .any(|target| target.platform == preview.platform && target.is_configured)
+            });
+        let unreachable = unreachable.into_iter().filter(|preview| preview.devices > 0);
         Self {
-            devices: preview.platforms.iter().map(|platform| platform.devices).sum(),
+            devices: reachable.iter().map(|preview| preview.devices).sum(),
+            unreachable: unreachable.map(Unreachable::of).collect(),
             unknown: preview.unknown.unwrap_or_default(),
             platforms: preview
                 .platforms
@@ -125,6 +156,17 @@ impl Preview {
             let (bytes, limit) = (format::number(&view.bytes), format::number(&view.limit));
             format!("text: {} {} for {}, at most {limit} are allowed", bytes, view.unit, view.label)
         })
+    }
+}
+
+impl Unreachable {
+    fn of(preview: &PlatformPreview) -> Self {
+        let provider = preview.platform.provider();
+        Self {
+            devices: format::count(&preview.devices, device_of(preview.platform)),
+            provider,
+            title: title_of(provider),
+        }
     }
 }
 
@@ -223,7 +265,7 @@ impl SendPage {
                         platform.problems.retain(|problem| !problem.starts_with("send_at: "));
                     }
                 }
-                let preview = Preview::of(preview, &scope.app.name);
+                let preview = Preview::of(preview, &scope.app.name, &self.targets);
                 rules.extend(preview.barriers());
                 self.preview = Some(preview);
             }
