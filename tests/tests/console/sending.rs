@@ -147,6 +147,8 @@ async fn while_typing_only_what_was_entered_is_a_problem() -> Result<()> {
     let page = sender.preview(&[("text", "Hi"), ("live", "1")]).await?.text;
     assert_eq!(problem_at(&page, "platforms"), "");
     assert!(page.contains("Still missing: whom it goes to"), "{page}");
+    let refused = sender.press_send(&[("text", "Hi"), ("live", "1")]).await?.text;
+    assert_ne!(problem_at(&refused, "platforms"), "", "sending leaves out no rule");
     let fields = [("text", "Hi"), ("url", "no url"), ("platform", "ios"), ("live", "1")];
     let page = sender.preview(&fields).await?.text;
     assert_ne!(problem_at(&page, "url"), "");

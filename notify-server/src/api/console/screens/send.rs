@@ -66,6 +66,8 @@ struct Preview {
     platforms: Vec<PlatformView>,
     /// The devices whose platform has a provider.
     devices: u64,
+    /// Whether `devices` is a lower bound.
+    is_at_least: bool,
     /// The platforms with devices, but without a provider.
     unreachable: Vec<Unreachable>,
     /// The ids of devices that do not exist.
@@ -116,6 +118,12 @@ const fn device_of(platform: Platform) -> &'static str {
     }
 }
 
+/// A number of devices, such as `1,204 devices` or `at least 1,204 devices`.
+fn counted(devices: u64, is_at_least: bool, noun: &str) -> String {
+    let bound = if is_at_least { "at least " } else { "" };
+    format!("{bound}{}", format::count(&devices, noun))
+}
+
 impl Preview {
     fn of(preview: NotificationPreview, app: &str, targets: &[Target]) -> Self {
         let (reachable, unreachable): (Vec<_>, Vec<_>) =
@@ -126,6 +134,7 @@ impl Preview {
             });
         let unreachable = unreachable.into_iter().filter(|preview| preview.devices > 0);
         Self {
+            is_at_least: reachable.iter().any(|preview| preview.at_least),
             devices: reachable.iter().map(|preview| preview.devices).sum(),
             unreachable: unreachable.map(Unreachable::of).collect(),
             unknown: preview.unknown.unwrap_or_default(),
@@ -139,11 +148,11 @@ impl Preview {
 
     /// The number of devices, such as `1,204 devices`.
     fn reach(&self) -> String {
-        format::count(&self.devices, "device")
+        counted(self.devices, self.is_at_least, "device")
     }
 
     fn needs_confirmation(&self) -> bool {
-        self.devices > UNCONFIRMED_DEVICES_MAX
+        self.is_at_least || self.devices > UNCONFIRMED_DEVICES_MAX
     }
 
     fn is_barred(&self) -> bool {
@@ -163,7 +172,7 @@ impl Unreachable {
     fn of(preview: &PlatformPreview) -> Self {
         let provider = preview.platform.provider();
         Self {
-            devices: format::count(&preview.devices, device_of(preview.platform)),
+            devices: counted(preview.devices, preview.at_least, device_of(preview.platform)),
             provider,
             title: title_of(provider),
         }
@@ -172,8 +181,16 @@ impl Unreachable {
 
 impl PlatformView {
     fn of(preview: PlatformPreview, app: &str) -> Self {
-        let PlatformPreview { platform, devices, payload, headers, bytes, limit, problems } =
-            preview;
+        let PlatformPreview {
+            platform,
+            devices,
+            at_least,
+            payload,
+            headers,
+            bytes,
+            limit,
+            problems,
+        } = preview;
         let json = payload.map(|payload| payload.as_str().to_owned());
         let drawing = json.as_deref().map(|json| {
             let payload: Value = serde_json::from_str(json).unwrap_or_default();
@@ -186,7 +203,7 @@ impl PlatformView {
         Self {
             name: platform.as_str(),
             label: label_of(platform),
-            devices: format::count(&devices, "device"),
+            devices: counted(devices, at_least, "device"),
             drawing,
             payload: json.map(|json| format::pretty_json(&json)).unwrap_or_default(),
             headers: headers.into_iter().collect(),
@@ -393,8 +410,9 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     // Everything that the page shows is read before sending: if the storage fails then, the page can
     // still be shown with its input.
     let mut page = SendPage::new(&visit, &scope, composer).await?;
-    page.is_live = form.text("live") == "1";
     let is_sending = form.text("do") == "send";
+    // No rule is left out when sending.
+    page.is_live = !is_sending && form.text("live") == "1";
     if let Err(error) = page.preview(&visit, &scope).await {
         page.set_unavailable(error, if is_sending { UNKNOWN_OUTCOME } else { NOT_PREVIEWED })?;
         return Ok(page.show());
@@ -405,7 +423,7 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     if page.problems.is_empty() {
         page.check_confirmation();
     }
-    if !page.problems.is_empty() {
+    if page.preview.is_none() || !page.problems.is_empty() {
         return Ok(page.show());
     }
     let (body, key) = (page.composer.compose().body, page.composer.key.clone());
@@ -434,4 +452,32 @@ fn at_fields(rules: Vec<String>) -> Vec<String> {
         .into_iter()
         .map(|rule| if is_of_platform(&rule) { format!("text: {rule}") } else { rule })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_bound_needs_the_typed_number() {
+        let preview = |at_least: bool| {
+            let preview = serde_json::json!({"platforms": [{
+                "platform": "ios", "devices": 5, "at_least": at_least, "payload": null,
+                "headers": {}, "bytes": 1, "limit": 2, "problems": [],
+            }]});
+            let target = Target {
+                platform: Platform::Ios,
+                label: "iOS",
+                devices: String::new(),
+                is_configured: true,
+                is_chosen: true,
+            };
+            Preview::of(serde_json::from_value(preview).unwrap(), "Shop", &[target])
+        };
+        let bound = preview(true);
+        assert!(bound.needs_confirmation());
+        assert_eq!(bound.reach(), "at least 5 devices");
+        assert_eq!(bound.platforms[0].devices, "at least 5 devices");
+        assert!(!preview(false).needs_confirmation());
+    }
 }
