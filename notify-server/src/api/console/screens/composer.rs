@@ -17,6 +17,8 @@ use crate::api::console::format;
 const BUTTONS_MAX: usize = 2;
 /// The longest `Idempotency-Key`, in characters.
 const KEY_CHARS_MAX: usize = 255;
+/// The sound on iOS if only the badge is given.
+const DEFAULT_SOUND: &str = "default";
 /// How long after UTC a local time begins in the last time zone, UTC−12.
 const LAST_ZONE_MS: i64 = 12 * 3_600_000;
 /// The fields of a sent notification that do not belong to the next one: its id, and its time.
@@ -215,8 +217,10 @@ impl Composer {
         let android =
             AndroidSettings { title: optional(&self.title), sound: optional(&self.android_sound) };
         let badge = number(&self.badge, "ios_settings.badge", problems);
-        let has_ios = !self.badge.is_empty() || !self.ios_sound.is_empty();
-        let ios = IosSettings { badge, sound: self.ios_sound.clone() };
+        // A badge that is no number has its problem already, without the one that it is missing.
+        let has_ios = badge.is_some() || (self.badge.is_empty() && !self.ios_sound.is_empty());
+        let sound = if self.ios_sound.is_empty() { DEFAULT_SOUND } else { &self.ios_sound };
+        let ios = IosSettings { badge, sound: sound.to_owned() };
         let actions: Vec<WebPushAction> = self
             .buttons
             .iter()
@@ -369,6 +373,18 @@ mod tests {
                 "ios_settings.badge: must be a whole number"
             ]
         );
+    }
+
+    #[test]
+    fn a_badge_alone_has_the_default_sound_and_a_wrong_one_is_left_out() {
+        let badge = Composer::of_form(&form("badge=2"));
+        assert_eq!(
+            body(&badge)["ios_settings"],
+            serde_json::json!({"badge": 2, "sound": "default"})
+        );
+        let wrong = Composer::of_form(&form("badge=x&ios_sound=ping"));
+        assert!(body(&wrong).get("ios_settings").is_none());
+        assert_eq!(wrong.compose().problems.len(), 1);
     }
 
     #[test]
