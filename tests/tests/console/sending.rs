@@ -108,7 +108,12 @@ async fn no_platform_is_preselected() -> Result<()> {
     assert!(boxes.into_iter().all(|rest| !rest.split('>').next().unwrap().contains("checked")));
     assert!(page.contains("Still missing: a text, and whom it goes to."), "{page}");
     let refused = sender.press_send(&[("text", "Hello")]).await?;
-    assert!(problem_at(&refused.text, "platforms").contains("must contain at least one of"));
+    assert_eq!(problem_at(&refused.text, "platforms"), "choose a platform or enter device ids");
+    assert!(refused.text.contains("<li>To: choose a platform or enter device ids</li>"));
+    let fields = [("text", "Hello"), ("platform", "ios"), ("campaign", "spring"), ("tag", " ")];
+    let refused = sender.press_send(&fields).await?;
+    assert_eq!(problem_at(&refused.text, "campaign_id"), "There is no campaign with this id");
+    assert!(!refused.text.contains("tags["), "no empty tag is sent");
     assert!(refused.text.contains("\nHello</textarea>"), "the input stays");
     assert_eq!(sender.sent().await?, [""; 0]);
     Ok(())

@@ -289,11 +289,40 @@ impl SendPage {
             Err(ApiError::Invalid(more)) => rules.extend(more),
             Err(error) => return Err(error),
         }
+        self.set_words(&mut rules);
         if self.is_live {
             rules.retain(|rule| !self.is_still_missing(rule));
         }
         self.problems = Problems::new(rules);
         Ok(())
+    }
+
+    /// Puts rules of the API into the words of the fields.
+    fn set_words(&self, rules: &mut [String]) {
+        if self.composer.is_json {
+            return;
+        }
+        for rule in rules {
+            if let Some((_, _, words)) =
+                WORDS.iter().find(|(path, what, _)| is_rule(rule, path, what))
+            {
+                *rule = (*words).to_owned();
+            }
+        }
+    }
+
+    /// The problems of the form with the labels of its fields, or as the API reports them for JSON.
+    fn summary(&self) -> Problems {
+        let rules = self.problems.all().iter().map(|rule| {
+            let label = LABELS.iter().find(|(path, _)| is_rule(rule, path, ""));
+            match (label, rule.split_once(": ")) {
+                (Some((_, label)), Some((_, what))) if !self.composer.is_json => {
+                    format!("{label}: {what}")
+                }
+                _ => rule.clone(),
+            }
+        });
+        Problems::new(rules.collect())
     }
 
     /// Whether a rule concerns a part that the operator has not come to yet.
@@ -369,6 +398,31 @@ impl SendPage {
     }
 }
 
+/// Rules of the API, by their path and beginning, in the words of the fields.
+const WORDS: [(&str, &str, &str); 4] = [
+    ("platforms", "must contain at least one", "platforms: choose a platform or enter device ids"),
+    ("campaign_id", "names no campaign", "campaign_id: There is no campaign with this id"),
+    (
+        "campaign_id",
+        "names no active campaign",
+        "campaign_id: There is no active campaign with this id",
+    ),
+    (
+        "ios_settings.badge",
+        "is required",
+        "ios_settings.badge: Enter a number too: iOS needs it with a sound, and 0 removes it",
+    ),
+];
+/// The labels of fields, by the path of their rules.
+const LABELS: [(&str, &str); 7] = [
+    ("platforms", "To"),
+    ("campaign_id", "Campaign"),
+    ("send_at", "When"),
+    ("ios_settings.badge", "Number on the icon, iOS"),
+    ("url", "Link"),
+    ("image_url", "Image"),
+    ("ttl_seconds", "Try for"),
+];
 /// The rule for a time in the past, which the API would send at once.
 const PAST_TIME: &str = "send_at: This time is in the past. Leave it empty to send now.";
 /// The notice after a 503.
@@ -433,7 +487,11 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
             let id = encoded(id.as_str());
             return Ok(redirect(&format!("notifications/{id}?done=sent")));
         }
-        Err(ApiError::Invalid(rules)) => page.problems = Problems::new(at_fields(rules)),
+        Err(ApiError::Invalid(rules)) => {
+            let mut rules = at_fields(rules);
+            page.set_words(&mut rules);
+            page.problems = Problems::new(rules);
+        }
         Err(ApiError::KeyReused) => {
             page.composer.key = new_key();
             page.notice = SENT_BEFORE;
@@ -441,6 +499,11 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
         Err(error) => page.set_unavailable(error, UNKNOWN_OUTCOME)?,
     }
     Ok(page.show())
+}
+
+/// Whether a rule is of exactly this path, and begins so.
+fn is_rule(rule: &str, path: &str, what: &str) -> bool {
+    rule.split_once(": ").is_some_and(|(of, rest)| of == path && rest.starts_with(what))
 }
 
 /// The rules at the fields of the page: a payload that is too large for a platform is a matter of the text.
