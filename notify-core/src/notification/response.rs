@@ -292,6 +292,9 @@ pub struct PlatformPreview {
     pub platform: Platform,
     /// Number of devices that would receive it now: enabled devices of the target with an address.
     pub devices: u64,
+    /// Whether the number is a lower bound: the count stopped. Absent if it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// The exact payload for a placeholder device; null if it is too large.
     pub payload: Option<JsonObject>,
     /// Headers of the request to the provider, without its authorization.

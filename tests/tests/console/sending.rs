@@ -108,7 +108,12 @@ async fn no_platform_is_preselected() -> Result<()> {
     assert!(boxes.into_iter().all(|rest| !rest.split('>').next().unwrap().contains("checked")));
     assert!(page.contains("Still missing: a text, and whom it goes to."), "{page}");
     let refused = sender.press_send(&[("text", "Hello")]).await?;
-    assert!(problem_at(&refused.text, "platforms").contains("must contain at least one of"));
+    assert_eq!(problem_at(&refused.text, "platforms"), "choose a platform or enter device ids");
+    assert!(refused.text.contains("<li>To: choose a platform or enter device ids</li>"));
+    let fields = [("text", "Hello"), ("platform", "ios"), ("campaign", "spring"), ("tag", " ")];
+    let refused = sender.press_send(&fields).await?;
+    assert_eq!(problem_at(&refused.text, "campaign_id"), "There is no campaign with this id");
+    assert!(!refused.text.contains("tags["), "no empty tag is sent");
     assert!(refused.text.contains("\nHello</textarea>"), "the input stays");
     assert_eq!(sender.sent().await?, [""; 0]);
     Ok(())
@@ -147,6 +152,8 @@ async fn while_typing_only_what_was_entered_is_a_problem() -> Result<()> {
     let page = sender.preview(&[("text", "Hi"), ("live", "1")]).await?.text;
     assert_eq!(problem_at(&page, "platforms"), "");
     assert!(page.contains("Still missing: whom it goes to"), "{page}");
+    let refused = sender.press_send(&[("text", "Hi"), ("live", "1")]).await?.text;
+    assert_ne!(problem_at(&refused, "platforms"), "", "sending leaves out no rule");
     let fields = [("text", "Hi"), ("url", "no url"), ("platform", "ios"), ("live", "1")];
     let page = sender.preview(&fields).await?.text;
     assert_ne!(problem_at(&page, "url"), "");
@@ -375,8 +382,26 @@ async fn links_fill_the_form_from_a_notification_or_for_a_device() -> Result<()>
 }
 
 #[tokio::test]
+async fn devices_without_a_provider_do_not_count() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    phones(&sender.server.client()).await?;
+    let path = format!("/admin/v1/{}/providers/apns", sender.base);
+    sender.server.admin().delete(&path).await.ok();
+    let fields = [("text", "Hi"), ("platform", "android"), ("platform", "ios")];
+    let page = sender.preview(&fields).await?.text;
+    let reach = format!(
+        "<p class=\"note warn\">Would reach <strong>1 device</strong> now; 1 iOS device cannot be \
+         reached: <a href=\"../../{}/providers/apns\">APNs is not configured</a></p>",
+        sender.base
+    );
+    assert!(page.contains(&reach), "{page}");
+    assert!(page.contains("Send to 1 device<"), "{page}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_notification_can_be_scheduled() -> Result<()> {
-    let sender = Sender::on(TestServer::without_providers().await).await?;
+    let sender = Sender::on(TestServer::start().await).await?;
     sender.server.caller().post("/v1/devices", &android("phone")).await.ok();
     let fields = [("text", "Later"), ("platform", "android"), ("at", "2026-11-22T08:00")];
     let page = sender.preview(&fields).await?;
@@ -387,6 +412,21 @@ async fn a_notification_can_be_scheduled() -> Result<()> {
         (record.status.as_str(), record.send_at),
         ("scheduled", Some(Timestamp(1_795_334_400_000)))
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_time_in_the_past_is_refused_at_its_field() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    phones(&sender.server.client()).await?;
+    for extra in [("local", "0"), ("local", "1")] {
+        let fields = [("text", "Hi"), ("platform", "ios"), ("at", "2020-01-01T08:00"), extra];
+        let page = sender.press_send(&fields).await?;
+        let what = "This time is in the past. Leave it empty to send now.";
+        assert_eq!(problem_at(&page.text, "send_at"), what);
+        assert!(!page.text.contains("would be sent at once"), "{}", page.text);
+    }
+    assert_eq!(sender.sent().await?.len(), 0);
     Ok(())
 }
 

@@ -56,7 +56,8 @@ pub(crate) async fn preview(
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(reach.platform, &provider, &status));
         problems.extend(audience_problems(&reach, tag.as_deref()));
-        platforms.push(platform_preview(reach, preview, problems));
+        let at_least = is_lower_bound(&reach, tag.as_deref());
+        platforms.push(platform_preview(reach, at_least, preview, problems));
     }
     let response = NotificationPreview {
         platforms,
@@ -148,6 +149,11 @@ fn channel_problems(
     }
 }
 
+/// Whether at least the number of devices would be reached: the count of the tag stopped.
+fn is_lower_bound(reach: &Reach, tag: Option<&str>) -> bool {
+    !reach.is_exact && tag.is_some()
+}
+
 /// Problems of the audience on one platform.
 fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
@@ -158,7 +164,7 @@ fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
         });
     }
     if !reach.is_exact {
-        let bound = if tag.is_some() { "at least" } else { "at most" };
+        let bound = if is_lower_bound(reach, tag) { "at least" } else { "at most" };
         problems.push(format!("many devices: {bound} {}", reach.devices));
     }
     if reach.unknown > 0 {
@@ -174,7 +180,12 @@ fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     problems
 }
 
-fn platform_preview(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformPreview {
+fn platform_preview(
+    reach: Reach,
+    at_least: bool,
+    preview: Preview,
+    mut problems: Vec<String>,
+) -> PlatformPreview {
     problems.extend(preview.problems);
     let headers: BTreeMap<String, String> = preview
         .headers
@@ -191,10 +202,34 @@ fn platform_preview(reach: Reach, preview: Preview, mut problems: Vec<String>) -
     PlatformPreview {
         platform: reach.platform,
         devices: reach.devices,
+        at_least,
         payload,
         headers,
         bytes: preview.size as u64,
         limit: preview.limit as u64,
         problems,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_count_of_a_tag_is_a_lower_bound() {
+        let reach = |is_exact| Reach {
+            platform: Platform::Ios,
+            devices: 90_000,
+            is_exact,
+            unknown: 0,
+            excluded: 0,
+        };
+        for (is_exact, tag, expected) in
+            [(false, Some("vip"), true), (false, None, false), (true, Some("vip"), false)]
+        {
+            assert_eq!(is_lower_bound(&reach(is_exact), tag), expected);
+        }
+        let problems = audience_problems(&reach(false), Some("vip"));
+        assert_eq!(problems, ["many devices: at least 90000"]);
     }
 }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
     AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
-    Platform, WebPushAction, WebPushSettings,
+    Platform, Timestamp, WebPushAction, WebPushSettings,
 };
 use serde_json::Value;
 
@@ -17,6 +17,10 @@ use crate::api::console::format;
 const BUTTONS_MAX: usize = 2;
 /// The longest `Idempotency-Key`, in characters.
 const KEY_CHARS_MAX: usize = 255;
+/// The sound on iOS if only the badge is given.
+const DEFAULT_SOUND: &str = "default";
+/// How long after UTC a local time begins in the last time zone, UTC−12.
+const LAST_ZONE_MS: i64 = 12 * 3_600_000;
 /// The fields of a sent notification that do not belong to the next one: its id, and its time.
 const NOT_REPEATED: [&str; 3] = ["id", "send_at", "send_at_local"];
 
@@ -213,8 +217,10 @@ impl Composer {
         let android =
             AndroidSettings { title: optional(&self.title), sound: optional(&self.android_sound) };
         let badge = number(&self.badge, "ios_settings.badge", problems);
-        let has_ios = !self.badge.is_empty() || !self.ios_sound.is_empty();
-        let ios = IosSettings { badge, sound: self.ios_sound.clone() };
+        // A badge that is no number has its problem already, without the one that it is missing.
+        let has_ios = badge.is_some() || (self.badge.is_empty() && !self.ios_sound.is_empty());
+        let sound = if self.ios_sound.is_empty() { DEFAULT_SOUND } else { &self.ios_sound };
+        let ios = IosSettings { badge, sound: sound.to_owned() };
         let actions: Vec<WebPushAction> = self
             .buttons
             .iter()
@@ -259,6 +265,14 @@ impl Composer {
                 (None, None)
             }
         }
+    }
+
+    /// Whether the time has passed, in UTC or in every time zone. A request with such a time is sent at once.
+    pub(super) fn is_past(&self, now: Timestamp) -> bool {
+        let Ok(at) = self.at.parse::<DateTime>() else { return false };
+        let Ok(at) = at.to_zoned(TimeZone::UTC) else { return false };
+        let last_zone_ms = if self.is_local { LAST_ZONE_MS } else { 0 };
+        !self.is_json && at.timestamp().as_millisecond() + last_zone_ms <= now.as_ms()
     }
 
     fn device_ids(&self) -> Vec<String> {
@@ -359,6 +373,29 @@ mod tests {
                 "ios_settings.badge: must be a whole number"
             ]
         );
+    }
+
+    #[test]
+    fn a_badge_alone_has_the_default_sound_and_a_wrong_one_is_left_out() {
+        let badge = Composer::of_form(&form("badge=2"));
+        assert_eq!(
+            body(&badge)["ios_settings"],
+            serde_json::json!({"badge": 2, "sound": "default"})
+        );
+        let wrong = Composer::of_form(&form("badge=x&ios_sound=ping"));
+        assert!(body(&wrong).get("ios_settings").is_none());
+        assert_eq!(wrong.compose().problems.len(), 1);
+    }
+
+    #[test]
+    fn a_time_is_past_in_utc_or_in_every_time_zone() {
+        let utc = Composer { at: "2026-11-24T10:30".to_owned(), ..Composer::default() };
+        let at = 1_795_516_200_000;
+        assert!(utc.is_past(Timestamp(at)) && !utc.is_past(Timestamp(at - 1)));
+        let local = Composer { is_local: true, ..utc.clone() };
+        assert!(!local.is_past(Timestamp(at)) && local.is_past(Timestamp(at + LAST_ZONE_MS)));
+        let json = Composer { is_json: true, ..utc };
+        assert!(!json.is_past(Timestamp(at)) && !Composer::empty().is_past(Timestamp(at)));
     }
 
     #[test]

@@ -112,6 +112,8 @@ struct Notification {
     tone: &'static str,
     is_open: bool,
     can_cancel: bool,
+    /// Whether the application is the playground's.
+    is_playground: bool,
     counts: Vec<Count>,
     request: String,
     record: NotificationRecord,
@@ -171,20 +173,21 @@ async fn notification_page(
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
         visit.get(scope, &format!("/v1/notifications/{path_id}")).await?;
+    let is_playground =
+        super::playground::running_app(visit).await?.is_some_and(|app| app == scope.app.id);
     let can_cancel = matches!(
         record.status,
         NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
     );
-    let pretty: serde_json::Value =
-        serde_json::from_str(record.request.as_str()).unwrap_or_default();
     Ok(Notification {
         base: base_of(&layout, scope),
         text: text_of(&record),
         tone: tone_of(record.status),
         is_open: can_cancel,
         can_cancel,
+        is_playground,
         counts: counts_of(&record.counts),
-        request: serde_json::to_string_pretty(&pretty).unwrap_or_default(),
+        request: format::pretty_json(record.request.as_str()),
         layout,
         path_id,
         record,

@@ -4,13 +4,14 @@ use askama::Template;
 use http::{Method, StatusCode};
 use notify_core::{
     Campaign, CampaignList, DeviceStatistics, NotificationCreated, NotificationPreview,
-    NotificationRecord, Platform, PlatformPreview, ProviderList,
+    NotificationRecord, Platform, PlatformPreview, ProviderKind, ProviderList,
 };
 use serde_json::Value;
 use warp::reply::Response;
 
 use super::composer::{Composed, Composer};
 use super::notifications::base_of;
+use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::drawing::Drawing;
 use crate::api::console::form::{Form, new_key};
@@ -63,9 +64,22 @@ struct Target {
 /// What would be sent.
 struct Preview {
     platforms: Vec<PlatformView>,
+    /// The devices whose platform has a provider.
     devices: u64,
+    /// Whether `devices` is a lower bound.
+    is_at_least: bool,
+    /// The platforms with devices, but without a provider.
+    unreachable: Vec<Unreachable>,
     /// The ids of devices that do not exist.
     unknown: u64,
+}
+
+/// The devices of a platform whose provider is not configured.
+struct Unreachable {
+    /// Their number, such as `1 iOS device`.
+    devices: String,
+    provider: ProviderKind,
+    title: &'static str,
 }
 
 /// What would be sent to one platform.
@@ -93,10 +107,36 @@ pub(super) const fn label_of(platform: Platform) -> &'static str {
     }
 }
 
+/// A device of a platform, as a noun.
+const fn device_of(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Android => "Android device",
+        Platform::Ios => "iOS device",
+        Platform::Web => "browser",
+        Platform::FbMessenger => "Messenger device",
+        Platform::ChatApp => "Telegram device",
+    }
+}
+
+/// A number of devices, such as `1,204 devices` or `at least 1,204 devices`.
+fn counted(devices: u64, is_at_least: bool, noun: &str) -> String {
+    let bound = if is_at_least { "at least " } else { "" };
+    format!("{bound}{}", format::count(&devices, noun))
+}
+
 impl Preview {
-    fn of(preview: NotificationPreview, app: &str) -> Self {
+    fn of(preview: NotificationPreview, app: &str, targets: &[Target]) -> Self {
+        let (reachable, unreachable): (Vec<_>, Vec<_>) =
+            preview.platforms.iter().partition(|preview| {
+                targets
+                    .iter()
+                    .any(|target| target.platform == preview.platform && target.is_configured)
+            });
+        let unreachable = unreachable.into_iter().filter(|preview| preview.devices > 0);
         Self {
-            devices: preview.platforms.iter().map(|platform| platform.devices).sum(),
+            is_at_least: reachable.iter().any(|preview| preview.at_least),
+            devices: reachable.iter().map(|preview| preview.devices).sum(),
+            unreachable: unreachable.map(Unreachable::of).collect(),
             unknown: preview.unknown.unwrap_or_default(),
             platforms: preview
                 .platforms
@@ -108,11 +148,11 @@ impl Preview {
 
     /// The number of devices, such as `1,204 devices`.
     fn reach(&self) -> String {
-        format::count(&self.devices, "device")
+        counted(self.devices, self.is_at_least, "device")
     }
 
     fn needs_confirmation(&self) -> bool {
-        self.devices > UNCONFIRMED_DEVICES_MAX
+        self.is_at_least || self.devices > UNCONFIRMED_DEVICES_MAX
     }
 
     fn is_barred(&self) -> bool {
@@ -128,10 +168,29 @@ impl Preview {
     }
 }
 
+impl Unreachable {
+    fn of(preview: &PlatformPreview) -> Self {
+        let provider = preview.platform.provider();
+        Self {
+            devices: counted(preview.devices, preview.at_least, device_of(preview.platform)),
+            provider,
+            title: title_of(provider),
+        }
+    }
+}
+
 impl PlatformView {
     fn of(preview: PlatformPreview, app: &str) -> Self {
-        let PlatformPreview { platform, devices, payload, headers, bytes, limit, problems } =
-            preview;
+        let PlatformPreview {
+            platform,
+            devices,
+            at_least,
+            payload,
+            headers,
+            bytes,
+            limit,
+            problems,
+        } = preview;
         let json = payload.map(|payload| payload.as_str().to_owned());
         let drawing = json.as_deref().map(|json| {
             let payload: Value = serde_json::from_str(json).unwrap_or_default();
@@ -144,7 +203,7 @@ impl PlatformView {
         Self {
             name: platform.as_str(),
             label: label_of(platform),
-            devices: format::count(&devices, "device"),
+            devices: counted(devices, at_least, "device"),
             drawing,
             payload: json.map(|json| format::pretty_json(&json)).unwrap_or_default(),
             headers: headers.into_iter().collect(),
@@ -208,23 +267,62 @@ impl SendPage {
     /// Whatever the API answers, except that the request is invalid.
     async fn preview(&mut self, visit: &Visit, scope: &AppScope) -> Result<(), ApiError> {
         let Composed { body, problems: mut rules } = self.composer.compose();
+        let is_past = self.composer.is_past(visit.ctx.received_at);
+        if is_past {
+            rules.push(PAST_TIME.to_owned());
+        }
         let path = "/v1/notifications/preview";
         let answer: Result<NotificationPreview, ApiError> =
             visit.change_as_written(scope, Method::POST, path, body, None).await;
         match answer {
-            Ok(preview) => {
-                let preview = Preview::of(preview, &scope.app.name);
+            Ok(mut preview) => {
+                if is_past {
+                    // The rule above replaces the hint that it would be sent at once.
+                    for platform in &mut preview.platforms {
+                        platform.problems.retain(|problem| !problem.starts_with("send_at: "));
+                    }
+                }
+                let preview = Preview::of(preview, &scope.app.name, &self.targets);
                 rules.extend(preview.barriers());
                 self.preview = Some(preview);
             }
             Err(ApiError::Invalid(more)) => rules.extend(more),
             Err(error) => return Err(error),
         }
+        self.set_words(&mut rules);
         if self.is_live {
             rules.retain(|rule| !self.is_still_missing(rule));
         }
         self.problems = Problems::new(rules);
         Ok(())
+    }
+
+    /// Puts rules of the API into the words of the fields.
+    fn set_words(&self, rules: &mut [String]) {
+        if self.composer.is_json {
+            return;
+        }
+        for rule in rules {
+            if let Some((_, _, words)) =
+                WORDS.iter().find(|(path, what, _)| is_rule(rule, path, what))
+            {
+                *rule = (*words).to_owned();
+            }
+        }
+    }
+
+    /// The problems of the form with the labels of its fields, or as the API reports them for JSON.
+    fn summary(&self) -> Problems {
+        let rules = self.problems.all().iter().map(|rule| {
+            let label = LABELS.iter().find(|(path, _)| is_rule(rule, path, ""));
+            match (label, rule.split_once(": ")) {
+                (Some((_, label)), Some((_, what))) if !self.composer.is_json => {
+                    format!("{label}: {what}")
+                }
+                _ => rule.clone(),
+            }
+        });
+        Problems::new(rules.collect())
     }
 
     /// Whether a rule concerns a part that the operator has not come to yet.
@@ -300,6 +398,33 @@ impl SendPage {
     }
 }
 
+/// Rules of the API, by their path and beginning, in the words of the fields.
+const WORDS: [(&str, &str, &str); 4] = [
+    ("platforms", "must contain at least one", "platforms: choose a platform or enter device ids"),
+    ("campaign_id", "names no campaign", "campaign_id: There is no campaign with this id"),
+    (
+        "campaign_id",
+        "names no active campaign",
+        "campaign_id: There is no active campaign with this id",
+    ),
+    (
+        "ios_settings.badge",
+        "is required",
+        "ios_settings.badge: Enter a number too: iOS needs it with a sound, and 0 removes it",
+    ),
+];
+/// The labels of fields, by the path of their rules.
+const LABELS: [(&str, &str); 7] = [
+    ("platforms", "To"),
+    ("campaign_id", "Campaign"),
+    ("send_at", "When"),
+    ("ios_settings.badge", "Number on the icon, iOS"),
+    ("url", "Link"),
+    ("image_url", "Image"),
+    ("ttl_seconds", "Try for"),
+];
+/// The rule for a time in the past, which the API would send at once.
+const PAST_TIME: &str = "send_at: This time is in the past. Leave it empty to send now.";
 /// The notice after a 503.
 const UNKNOWN_OUTCOME: &str = "The server could not do this now. It may have been stored or not: \
     press Send again, the same key is used, so that it is sent once.";
@@ -339,8 +464,9 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     // Everything that the page shows is read before sending: if the storage fails then, the page can
     // still be shown with its input.
     let mut page = SendPage::new(&visit, &scope, composer).await?;
-    page.is_live = form.text("live") == "1";
     let is_sending = form.text("do") == "send";
+    // No rule is left out when sending.
+    page.is_live = !is_sending && form.text("live") == "1";
     if let Err(error) = page.preview(&visit, &scope).await {
         page.set_unavailable(error, if is_sending { UNKNOWN_OUTCOME } else { NOT_PREVIEWED })?;
         return Ok(page.show());
@@ -351,7 +477,7 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     if page.problems.is_empty() {
         page.check_confirmation();
     }
-    if !page.problems.is_empty() {
+    if page.preview.is_none() || !page.problems.is_empty() {
         return Ok(page.show());
     }
     let (body, key) = (page.composer.compose().body, page.composer.key.clone());
@@ -361,7 +487,11 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
             let id = encoded(id.as_str());
             return Ok(redirect(&format!("notifications/{id}?done=sent")));
         }
-        Err(ApiError::Invalid(rules)) => page.problems = Problems::new(at_fields(rules)),
+        Err(ApiError::Invalid(rules)) => {
+            let mut rules = at_fields(rules);
+            page.set_words(&mut rules);
+            page.problems = Problems::new(rules);
+        }
         Err(ApiError::KeyReused) => {
             page.composer.key = new_key();
             page.notice = SENT_BEFORE;
@@ -369,6 +499,11 @@ async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
         Err(error) => page.set_unavailable(error, UNKNOWN_OUTCOME)?,
     }
     Ok(page.show())
+}
+
+/// Whether a rule is of exactly this path, and begins so.
+fn is_rule(rule: &str, path: &str, what: &str) -> bool {
+    rule.split_once(": ").is_some_and(|(of, rest)| of == path && rest.starts_with(what))
 }
 
 /// The rules at the fields of the page: a payload that is too large for a platform is a matter of the text.
@@ -380,4 +515,32 @@ fn at_fields(rules: Vec<String>) -> Vec<String> {
         .into_iter()
         .map(|rule| if is_of_platform(&rule) { format!("text: {rule}") } else { rule })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_bound_needs_the_typed_number() {
+        let preview = |at_least: bool| {
+            let preview = serde_json::json!({"platforms": [{
+                "platform": "ios", "devices": 5, "at_least": at_least, "payload": null,
+                "headers": {}, "bytes": 1, "limit": 2, "problems": [],
+            }]});
+            let target = Target {
+                platform: Platform::Ios,
+                label: "iOS",
+                devices: String::new(),
+                is_configured: true,
+                is_chosen: true,
+            };
+            Preview::of(serde_json::from_value(preview).unwrap(), "Shop", &[target])
+        };
+        let bound = preview(true);
+        assert!(bound.needs_confirmation());
+        assert_eq!(bound.reach(), "at least 5 devices");
+        assert_eq!(bound.platforms[0].devices, "at least 5 devices");
+        assert!(!preview(false).needs_confirmation());
+    }
 }
