@@ -88,6 +88,10 @@ async fn from_sign_in_to_a_message_in_the_playground_without_terminal_and_script
     assert_eq!(page.matches("<p class=\"body\" dir=\"auto\">Hello</p>").count(), 8, "{page}");
     assert_eq!(page.matches("class=\"badge bad\">503").count(), 2);
     assert!(page.contains("class=\"badge bad\">404 UNREGISTERED"), "{page}");
+    assert_eq!(page.matches("not shown: refused").count(), 3, "two 503s and the dead device");
+    let path = format!("{}/notifications/{id}", send.trim_end_matches("/send"));
+    let record = operator.get(&path).await.text;
+    assert!(record.contains("playground\">See the messages in the playground</a>"), "{record}");
     assert!(page.contains("gets no more messages"), "the dead device is disabled");
     let why = link_to(&page, "playground", "explain?device=android-unregistered");
     assert!(operator.get(&why).await.text.contains("<strong>unregistered</strong>"));
@@ -96,13 +100,17 @@ async fn from_sign_in_to_a_message_in_the_playground_without_terminal_and_script
 }
 
 #[tokio::test]
-async fn an_answer_is_scripted_and_the_playground_is_put_away() -> Result<()> {
+async fn an_answer_is_scripted_and_the_playground_is_stopped() -> Result<()> {
     let server = server().await;
     let operator = operator(&server).await?;
     start(&operator).await?;
     let path = "playground/devices/iphone-works/answer";
     let set = operator.submit(path, &[("answer", "unavailable")]).await?;
     assert_eq!((set.status, set.header("location")), (303, "../../../playground?done=scripted"));
+    let unset = operator.submit(path, &[("answer", "")]).await?;
+    assert_eq!((unset.status, unset.header("location")), (303, "../../../playground"));
+    let page = operator.get("playground").await.text;
+    assert!(page.contains("name=\"answer\"><option value=\"\">as described</option>"), "{page}");
     let refused = operator.submit(path, &[("answer", "maybe")]).await?;
     assert!(refused.text.contains("answer: must be one of"), "{}", refused.text);
     let unknown = operator.submit("playground/devices/nobody/answer", &[("answer", "ok")]).await?;
@@ -110,7 +118,7 @@ async fn an_answer_is_scripted_and_the_playground_is_put_away() -> Result<()> {
     let stopped = operator.submit("playground/stop", &[]).await?;
     assert_eq!((stopped.status, stopped.header("location")), (303, "../playground?done=stopped"));
     let page = operator.get("playground?done=stopped").await.text;
-    assert!(page.contains("Put away: the playground and its application are gone."));
+    assert!(page.contains("Stopped: the playground and its application are deleted."));
     assert!(page.contains(">Start the playground</button>"), "{page}");
     operator.submit("playground/stop", &[]).await?.is(303);
     server.stop().await;

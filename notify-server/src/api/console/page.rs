@@ -185,7 +185,7 @@ impl Layout {
             "resumed" => "Deliveries resume now.",
             "started" => "The playground runs.",
             "scripted" => "The next message to this device gets this answer.",
-            "stopped" => "Put away: the playground and its application are gone.",
+            "stopped" => "Stopped: the playground and its application are deleted.",
             _ => "",
         }
     }

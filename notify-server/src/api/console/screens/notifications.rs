@@ -111,6 +111,8 @@ struct Notification {
     tone: &'static str,
     is_open: bool,
     can_cancel: bool,
+    /// Whether the application is the playground's.
+    is_playground: bool,
     counts: Vec<Count>,
     request: String,
     record: NotificationRecord,
@@ -157,6 +159,8 @@ async fn notification(visit: Visit) -> Result<Response, ApiError> {
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
         visit.get(&scope, &format!("/v1/notifications/{path_id}")).await?;
+    let is_playground =
+        super::playground::running_app(&visit).await?.is_some_and(|app| app == scope.app.id);
     let can_cancel = matches!(
         record.status,
         NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
@@ -169,6 +173,7 @@ async fn notification(visit: Visit) -> Result<Response, ApiError> {
         tone: tone_of(record.status),
         is_open: can_cancel,
         can_cancel,
+        is_playground,
         counts: counts_of(&record.counts),
         request: serde_json::to_string_pretty(&pretty).unwrap_or_default(),
         layout,

@@ -109,7 +109,7 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
     let more_needs = needs.len().saturating_sub(NEEDS_MAX);
     needs.truncate(NEEDS_MAX);
     let (is_first, next) = (cursor.is_empty(), page.next_cursor);
-    let has_playground = super::playground::is_running(&visit).await?;
+    let has_playground = super::playground::running_app(&visit).await?.is_some();
     show(&Overview { layout, needs, more_needs, tiles, is_first, next, has_playground, server })
 }
 

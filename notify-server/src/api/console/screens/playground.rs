@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use askama::Template;
 use http::Method;
 use notify_core::{
-    Device, DeviceId, DeviceList, Platform, Playground, PlaygroundAnswer, PlaygroundDevice,
+    AppId, Device, DeviceId, DeviceList, Platform, Playground, PlaygroundAnswer, PlaygroundDevice,
     PlaygroundMessage, PlaygroundMessageList, SetPlaygroundAnswer, Success, Timestamp,
 };
 use serde_json::Value;
@@ -72,7 +72,9 @@ struct Answer {
     label: &'static str,
 }
 
-const ANSWERS: [Answer; 4] = [
+const ANSWERS: [Answer; 5] = [
+    // No answer is set.
+    Answer { name: "", label: "as described" },
     Answer { name: PlaygroundAnswer::Ok.as_str(), label: "accept it" },
     Answer { name: PlaygroundAnswer::Slow.as_str(), label: "accept it after 3 seconds" },
     Answer { name: PlaygroundAnswer::Unavailable.as_str(), label: "fail (503)" },
@@ -128,8 +130,13 @@ impl MessageView {
         }
     }
 
+    /// Whether the provider answered with an error, so that the device shows nothing.
+    fn is_refused(&self) -> bool {
+        self.message.answer.status != 200
+    }
+
     fn tone(&self) -> &'static str {
-        if self.message.answer.status == 200 { "good" } else { "bad" }
+        if self.is_refused() { "bad" } else { "good" }
     }
 
     /// Whether the page can explain what happened to the message.
@@ -138,11 +145,11 @@ impl MessageView {
     }
 }
 
-/// Whether the playground runs.
-pub(super) async fn is_running(visit: &Visit) -> Result<bool, ApiError> {
+/// The application of the playground; `None` if it does not run.
+pub(super) async fn running_app(visit: &Visit) -> Result<Option<AppId>, ApiError> {
     match visit.admin::<Playground>(PLAYGROUND).await {
-        Ok(_) => Ok(true),
-        Err(ApiError::NotFound) => Ok(false),
+        Ok(playground) => Ok(Some(playground.app_id)),
+        Err(ApiError::NotFound) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -159,7 +166,7 @@ async fn page(visit: Visit, problems: Problems) -> Result<Response, ApiError> {
     };
     let running = match running {
         Ok(running) => Some(running),
-        // It does not run, or another operator put it away.
+        // It does not run, or another operator stopped it.
         Err(ApiError::NotFound) => None,
         Err(error) => return Err(error),
     };
@@ -220,6 +227,9 @@ async fn stop(visit: Visit, _: Form) -> Result<Response, ApiError> {
 async fn set_answer(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let device = encoded(&visit.ctx.path_param("device")?);
     let path = format!("{PLAYGROUND}/devices/{device}/answer");
+    if form.text("answer").is_empty() {
+        return Ok(redirect("../../../playground"));
+    }
     let request = SetPlaygroundAnswer { answer: form.text("answer").to_owned() };
     match visit.change_admin::<Success>(Method::PUT, &path, &request).await {
         Ok(_) => Ok(redirect("../../../playground?done=scripted")),
