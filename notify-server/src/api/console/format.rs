@@ -83,13 +83,22 @@ pub(super) fn count(count: &u64, singular: &str) -> String {
     format!("{} {singular}{plural}", number(count))
 }
 
-/// JSON with line breaks. The members keep their order, and numbers and texts stay as they are written.
+/// The deepest indentation of JSON, in levels. Without a limit, deep nesting multiplies the size.
+const INDENT_MAX: usize = 8;
+/// The longest JSON that gets line breaks, in bytes.
+const PRETTY_BYTES_MAX: usize = 64 * 1_024;
+
+/// JSON with line breaks. The members keep their order, and numbers and texts stay as they are written. A text
+/// over 64 KiB stays unchanged.
 pub(super) fn pretty_json(json: &str) -> String {
+    if json.len() > PRETTY_BYTES_MAX {
+        return json.to_owned();
+    }
     let mut pretty = String::with_capacity(json.len() * 2);
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     let break_line = |pretty: &mut String, depth: usize| {
         pretty.push('\n');
-        pretty.extend(std::iter::repeat_n("  ", depth));
+        pretty.extend(std::iter::repeat_n("  ", depth.min(INDENT_MAX)));
     };
     for char in json.chars() {
         if is_text {
@@ -222,6 +231,16 @@ mod tests {
         assert_eq!(pretty_json(json), pretty);
         assert_eq!(pretty_json(pretty), pretty);
         assert_eq!(pretty_json("} not JSON"), "\n}notJSON");
+    }
+
+    #[test]
+    fn pretty_json_grows_within_bounds() {
+        let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        let pretty = pretty_json(&deep(30_000));
+        assert!(pretty.len() < 60_000 * 20, "{}", pretty.len());
+        assert!(pretty.contains(&format!("\n{}1\n", "  ".repeat(INDENT_MAX))));
+        let large = deep(PRETTY_BYTES_MAX / 2);
+        assert_eq!(pretty_json(&large), large);
     }
 
     #[test]

@@ -165,8 +165,6 @@ async fn notification(visit: Visit) -> Result<Response, ApiError> {
         record.status,
         NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
     );
-    let pretty: serde_json::Value =
-        serde_json::from_str(record.request.as_str()).unwrap_or_default();
     let page = Notification {
         base: base_of(&layout, &scope),
         text: text_of(&record),
@@ -175,7 +173,7 @@ async fn notification(visit: Visit) -> Result<Response, ApiError> {
         can_cancel,
         is_playground,
         counts: counts_of(&record.counts),
-        request: serde_json::to_string_pretty(&pretty).unwrap_or_default(),
+        request: format::pretty_json(record.request.as_str()),
         layout,
         path_id,
         record,
