@@ -89,8 +89,8 @@ async fn from_sign_in_to_a_message_in_the_playground_without_terminal_and_script
     assert_eq!(page.matches("class=\"badge bad\">503").count(), 2);
     assert!(page.contains("class=\"badge bad\">404 UNREGISTERED"), "{page}");
     assert_eq!(page.matches("not shown: refused").count(), 3, "two 503s and the dead device");
-    let record = operator.get(&format!("{}/notifications/{id}", send.trim_end_matches("/send")));
-    let record = record.await.text;
+    let path = format!("{}/notifications/{id}", send.trim_end_matches("/send"));
+    let record = operator.get(&path).await.text;
     assert!(record.contains("playground\">See the messages in the playground</a>"), "{record}");
     assert!(page.contains("gets no more messages"), "the dead device is disabled");
     let why = link_to(&page, "playground", "explain?device=android-unregistered");
