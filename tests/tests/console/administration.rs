@@ -138,6 +138,7 @@ async fn a_wrong_provider_file_shows_all_errors_at_their_fields_and_no_secret_ag
         "private_key": "-----BEGIN HIDDEN-----", "client_email": ""});
     for (file, errors) in [
         ("{\"cut\": ".to_owned(), &["expected an object"][..]),
+        ("shop.json".to_owned(), &["is not JSON: it must begin with {"]),
         (account.to_string(), &["client_email: is required", "private_key: must be"]),
     ] {
         let form = [("service_account", file.as_str()), ("endpoint", "ftp://x")];

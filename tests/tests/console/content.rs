@@ -566,12 +566,50 @@ async fn each_empty_page_of_content_names_its_next_step() -> Result<()> {
         ("feeds", "Enter the address of one below"),
         ("polls", "No notification has a poll yet"),
         ("webhooks", "let this receiver print them"),
-        ("events", "Send a notification"),
+        ("polls", "/send\">Send one</a>"),
+        ("webhooks", "start it again with <code>--allow-private-networks</code>"),
+        ("devices", "sdk_type&#34;:&#34;android_push"),
+        ("events", "/send\">Send a notification"),
     ] {
         let shown = operator.get(&format!("{app}/{page}")).await;
         assert_eq!(shown.status, 200, "{page}");
         assert!(shown.text.contains(text), "{page}: {}", shown.text);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_audit_trail_names_what_was_created() -> Result<()> {
+    let (server, operator, app) = server_and_operator().await?;
+    let feed = [("url", "https://a.example/feed"), ("name", "News")];
+    operator.submit(&format!("{app}/feeds"), &feed).await?.is(303);
+    let hook = [("url", "https://a.example/hook")];
+    operator.submit(&format!("{app}/webhooks"), &hook).await?.is(200);
+    let files = json!({"name": "Spring", "layout_id": "content_wide_image", "settings": {},
+        "strings": [], "features": []})
+    .to_string();
+    let page = plan(&operator, &app, &files).await?;
+    assert!(page.contains("1 campaign will be created"), "{page}");
+    let applied = apply(&operator, &app, &files, &field(&page, "plan")).await?;
+    assert_eq!(applied.status, 303, "{}", applied.text);
+    let trail = operator.get("audit").await.text;
+    for list in ["feeds", "webhooks", "campaigns"] {
+        let objects = server.caller().get(&format!("/v1/{list}")).await.ok()[list].clone();
+        let id = objects[0]["id"].as_str().context("an id")?;
+        assert!(trail.contains(&format!("href=\"./{app}/{list}/{id}\"")), "{list}: {trail}");
+    }
+    server.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_cursor_of_events_is_an_error_at_its_field() -> Result<()> {
+    let (server, operator, app) = server_and_operator().await?;
+    let page = operator.get(&format!("{app}/events?cursor=it%27s")).await;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("id=\"cursor-problem\""), "{}", page.text);
+    assert!(!page.text.contains("data-events="), "{}", page.text);
+    server.stop().await;
     Ok(())
 }
 

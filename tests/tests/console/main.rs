@@ -275,6 +275,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
     }
     let page = operator.get("audit").await;
     assert!(page.text.contains("remove_device_tag"), "{}", page.text);
+    assert!(page.text.contains("device (45569da57f4b7bf4)"), "{}", page.text);
     Ok(())
 }
 

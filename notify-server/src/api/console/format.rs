@@ -83,6 +83,15 @@ pub(super) fn count(count: &u64, singular: &str) -> String {
     format!("{} {singular}{plural}", number(count))
 }
 
+/// An argument of a command for a shell, quoted if it needs to be.
+pub(super) fn argument(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:@/-".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// The deepest indentation of JSON, in levels. Without a limit, deep nesting multiplies the size.
 const INDENT_MAX: usize = 8;
 /// The longest JSON that gets line breaks, in bytes.
@@ -220,6 +229,19 @@ mod tests {
     fn counted_things_have_their_plural() {
         for (number, expected) in [(0, "0 devices"), (1, "1 device"), (2_000, "2,000 devices")] {
             assert_eq!(count(&number, "device"), expected);
+        }
+    }
+
+    #[test]
+    fn an_argument_is_one_word_of_a_shell() {
+        for (text, expected) in [
+            ("a.b_c:d@e/f-1", "a.b_c:d@e/f-1"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$(id)", "'$(id)'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(argument(text), expected);
         }
     }
 

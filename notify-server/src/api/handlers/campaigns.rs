@@ -9,14 +9,16 @@ use uuid::Uuid;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
-use crate::store::CampaignDraft;
+use crate::store::{CampaignDraft, audit};
 
 /// `POST /v1/campaigns`.
 pub(crate) async fn create(
     ctx: RequestCtx,
     template: CampaignTemplate,
 ) -> Result<JsonReply<CampaignCreated>, ApiError> {
-    let draft = make_draft(&ctx, CampaignId(Uuid::now_v7()), template);
+    let id = CampaignId(Uuid::now_v7());
+    audit::set_object(&id);
+    let draft = make_draft(&ctx, id, template);
     Ok(ctx.api.store.create_campaign(ctx.app_no(), draft, ctx.idempotency_key()?).await?.into())
 }
 

@@ -9,6 +9,7 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::enrichment::feeds::CHECK_TIMEOUT;
+use crate::store::audit;
 
 /// `Retry-After` while too many feeds are being checked, in seconds: the timeout of one check.
 const CHECK_RETRY_SECONDS: u64 = CHECK_TIMEOUT.as_secs();
@@ -19,6 +20,7 @@ pub(crate) async fn create(
     feed: NewFeed,
 ) -> Result<JsonReply<FeedCreated>, ApiError> {
     let id = FeedId(Uuid::now_v7());
+    audit::set_object(&id);
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
     Ok(ctx.api.store.create_feed(app, id, feed, at, idempotency_key).await?.into())
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::store::audit;
 use crate::store::{Idempotent, MessageMade, SealedSecret, SecretRotation, StoreError};
 use crate::webhooks::{make_secret, open_secret};
 
@@ -23,7 +24,9 @@ pub(crate) async fn create(
     webhook: NewWebhook,
 ) -> Result<JsonReply<WebhookCreated>, ApiError> {
     check_url(&ctx, &webhook.url)?;
-    let secret = make_secret(&ctx.api.master_key, ctx.app().id, WebhookId(Uuid::now_v7()));
+    let id = WebhookId(Uuid::now_v7());
+    audit::set_object(&id);
+    let secret = make_secret(&ctx.api.master_key, ctx.app().id, id);
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
     let result = ctx.api.store.create_webhook(app, webhook, secret, at, idempotency_key).await?;
     created_response(&ctx, result)

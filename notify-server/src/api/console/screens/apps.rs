@@ -8,6 +8,7 @@ use notify_core::{
 };
 use warp::reply::Response;
 
+use super::devices::register_example;
 use super::notifications::Row;
 use crate::api::console::calls::AppScope;
 use crate::api::console::form::Form;
@@ -198,8 +199,7 @@ async fn create_key(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let name = form.optional("name");
     let request = CreateKey { name: name.clone() };
     let key: KeyCreated = visit.change_admin(Method::POST, &path, &request).await?;
-    let example =
-        format!("curl {}/v1/devices -H 'X-API-Key: {}'", visit.ctx.api.public_url, key.api_key);
+    let example = register_example(&visit, &key.api_key);
     let name = name.unwrap_or_else(|| "without a name".to_owned());
     dashboard(visit, Some(CreatedKey { name, secret: key.api_key, example })).await
 }

@@ -32,6 +32,8 @@ pub(super) const EXAMPLE: &str = include_str!("../templates/example_campaign.tom
 const FILE_MARK: &str = "# file: ";
 /// The campaigns that are read at once.
 const PAGE: usize = 1_000;
+/// The most text of campaigns that a page holds in memory: 16 MiB.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
@@ -68,9 +70,12 @@ async fn export_all(visit: Visit) -> Result<Response, ApiError> {
     Ok(download("campaigns.txt", text))
 }
 
-/// The text of a file: TOML, or JSON if the campaign has a value that TOML cannot express.
+/// The text of a file: TOML, or JSON if the campaign has a value that TOML cannot express, or a line that
+/// would begin another file.
 fn text_of(campaign: &CampaignDefinition) -> Result<(FileFormat, String), ApiError> {
-    if let Ok(text) = campaign.to_text(FileFormat::Toml) {
+    if let Ok(text) = campaign.to_text(FileFormat::Toml)
+        && !text.lines().any(|line| line.starts_with(FILE_MARK))
+    {
         return Ok((FileFormat::Toml, text));
     }
     let text = campaign.to_text(FileFormat::Json);
@@ -110,9 +115,17 @@ async fn remote_campaigns(
     let chosen = one_per_name(listed).map_err(ApiError::Invalid)?;
     let feeds = feeds_by_id(visit, scope).await?;
     let mut all = Vec::with_capacity(chosen.len());
+    let mut bytes = 0;
     for campaign in chosen {
         let path = format!("/v1/campaigns/{}", campaign.id);
-        all.push(RemoteCampaign::new(visit.get(scope, &path).await?, &feeds));
+        let remote = RemoteCampaign::new(visit.get(scope, &path).await?, &feeds);
+        bytes += text_of(&remote.campaign)?.1.len();
+        if bytes > BYTES_MAX {
+            let what = "are more than 16 MiB, which is too much for a page: use `notify campaigns \
+                        export` and `notify campaigns apply`";
+            return Err(ApiError::invalid("campaigns", what));
+        }
+        all.push(remote);
     }
     Ok(all)
 }
@@ -142,6 +155,8 @@ struct PlanPage {
     steps: Vec<Step>,
     has_left: bool,
     changes: usize,
+    /// How many of the changes create a campaign.
+    created: usize,
     note: &'static str,
     problems: Problems,
 }
@@ -199,6 +214,11 @@ impl Submitted {
             fingerprint: fingerprint(&plan),
             key: new_key(),
             changes: plan.change_count(),
+            created: plan
+                .campaigns
+                .iter()
+                .filter(|step| matches!(step.action, Action::Create(_)))
+                .count(),
             has_left: plan.campaigns.iter().any(|step| step.action == Action::Left),
             steps: plan.campaigns,
             note,

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use http::Method;
-use notify_core::{Device, DeviceList, DeviceState, Platform, Success, TagList, TagSummary};
+use notify_core::{AppId, Device, DeviceList, DeviceState, Platform, Success, TagList, TagSummary};
 use serde_json::json;
 use warp::reply::Response;
 
@@ -26,6 +26,15 @@ pub(super) fn routes() -> Vec<Endpoint> {
         action("/console/apps/{app}/devices/{device}/delete", delete),
         screen("/console/apps/{app}/tags", tags),
     ]
+}
+
+/// The command that registers a first device.
+pub(super) fn register_example(visit: &Visit, api_key: &str) -> String {
+    format!(
+        "curl {}/v1/devices -H 'X-API-Key: {api_key}' -H 'Content-Type: application/json' \\\n  -d \
+         '{{\"device_id\":\"my-phone\",\"platform\":\"android\",\"sdk_type\":\"android_push\",\"push_token\":\"TOKEN\"}}'",
+        visit.ctx.api.public_url
+    )
 }
 
 /// A device in a list.
@@ -68,6 +77,9 @@ struct List {
     is_filtered: bool,
     devices: Vec<Row>,
     next: Option<String>,
+    app_id: AppId,
+    /// The command that registers a first device.
+    example: String,
 }
 
 async fn list(visit: Visit) -> Result<Response, ApiError> {
@@ -89,6 +101,8 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
         platforms: &Platform::NAMES,
         states: &DeviceState::NAMES,
         is_by_token: false,
+        app_id: scope.app.id,
+        example: register_example(&visit, "API_KEY"),
         devices: page.devices.into_iter().map(Row::of).collect(),
         next: page.next_cursor,
         layout,
@@ -121,6 +135,8 @@ async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
         state: String::new(),
         states: &DeviceState::NAMES,
         is_by_token: true,
+        app_id: scope.app.id,
+        example: String::new(),
         is_filtered: true,
         devices: devices.into_iter().map(Row::of).collect(),
         next: None,

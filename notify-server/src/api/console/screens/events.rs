@@ -6,11 +6,14 @@ use warp::reply::Response;
 
 use super::notifications::base_of;
 use crate::api::console::calls::encoded;
+use crate::api::console::format::argument;
 use crate::api::console::page::{Layout, Visit, show};
+use crate::api::console::problems::Problems;
 use crate::api::console::screen;
 use crate::api::error::ApiError;
 use crate::api::handlers::event_stream::{self, StreamReader};
 use crate::api::router::Endpoint;
+use crate::store::{EventCursor, EventTypes};
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
@@ -31,6 +34,8 @@ struct Events {
     stream: String,
     /// The options of `notify tail` for the same events.
     options: String,
+    /// What is wrong with the cursor.
+    problems: Problems,
 }
 
 /// A type of events.
@@ -58,10 +63,20 @@ async fn events(visit: Visit) -> Result<Response, ApiError> {
     let base = base_of(&layout, &scope);
     let mut options: String = names.iter().map(|name| format!(" --type {name}")).collect();
     if !cursor.is_empty() {
-        options.push_str(&format!(" --since {cursor}"));
+        options.push_str(&format!(" --since {}", argument(&cursor)));
     }
     let stream = format!("{base}/events/stream?types={}", encoded(&names.join(",")));
-    show(&Events { layout, base, is_filtered: !names.is_empty(), types, cursor, stream, options })
+    let problems = if cursor.is_empty() {
+        Problems::default()
+    } else {
+        let (store, from) = (&visit.ctx.api.store, EventCursor::After(cursor.clone()));
+        match store.read_events(scope.no, from, EventTypes::of(&[])).await {
+            Ok(_) => Problems::default(),
+            Err(error) => Problems::of(error.into())?,
+        }
+    };
+    let is_filtered = !names.is_empty();
+    show(&Events { layout, base, is_filtered, types, cursor, stream, options, problems })
 }
 
 /// The stream of `GET /v1/events/stream`, for the operator of a session.

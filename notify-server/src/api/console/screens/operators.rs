@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    AdminKeyCreated, AppId, AuditEntry, AuditList, CreateAdminKey, Key, KeyId, KeyList, RenameKey,
-    Session, SessionId, SessionList, Success,
+    AdminKeyCreated, App, AppId, AuditEntry, AuditList, CreateAdminKey, Key, KeyId, KeyList,
+    RenameKey, Session, SessionId, SessionList, Success,
 };
 use warp::reply::Response;
 
@@ -154,6 +154,42 @@ struct AuditRow {
     app_name: String,
     /// The end of the key's id. Names can be changed, and two keys can have the same name.
     key_id: String,
+    /// The page of the object, relative to `/console/`.
+    page: Option<String>,
+}
+
+impl AuditRow {
+    /// The hash of the device that is the object.
+    fn device_hash(&self) -> Option<&str> {
+        self.entry.object.as_deref()?.strip_prefix("sha256:")
+    }
+}
+
+/// The page of the object of an entry, relative to `/console/`. The object may have been deleted since.
+fn page_of(entry: &AuditEntry, apps: &[App]) -> Option<String> {
+    let object = encoded(entry.object.as_ref()?);
+    if entry.action.ends_with("_admin_key") {
+        return Some("keys".to_owned());
+    }
+    if entry.action.starts_with("delete_") {
+        return None;
+    }
+    let app = apps.iter().find(|app| Some(app.id) == entry.app_id)?.id;
+    let has = |name: &str| entry.action.contains(name);
+    if has("_api_key") {
+        return Some(format!("apps/{app}#keys"));
+    }
+    let mut pages = [
+        ("_notification", "notifications"),
+        ("_campaign", "campaigns"),
+        ("_feed", "feeds"),
+        ("_webhook", "webhooks"),
+        ("_provider", "providers"),
+        ("_poll", "polls"),
+    ]
+    .into_iter();
+    let (_, page) = pages.find(|(name, _)| has(name))?;
+    Some(format!("apps/{app}/{page}/{object}"))
 }
 
 async fn audit(visit: Visit) -> Result<Response, ApiError> {
@@ -176,7 +212,8 @@ async fn audit(visit: Visit) -> Result<Response, ApiError> {
         .map(|entry| {
             let id = entry.key_id.to_string();
             let key_id = format!("…{}", &id[id.len() - KEY_ID_CHARS..]);
-            AuditRow { app_name: entry.app_id.map(name_of).unwrap_or_default(), key_id, entry }
+            let app_name = entry.app_id.map(name_of).unwrap_or_default();
+            AuditRow { app_name, key_id, page: page_of(&entry, &layout.apps), entry }
         })
         .collect();
     let page =

@@ -93,6 +93,8 @@ struct List {
     key: String,
     fields: Fields,
     event_types: &'static [&'static str],
+    /// Whether the server sends to addresses such as 127.0.0.1.
+    allows_private: bool,
     problems: Problems,
 }
 
@@ -119,6 +121,7 @@ async fn list_page(
         key: new_key(),
         fields,
         event_types: WebhookEventType::SUBSCRIBABLE_NAMES,
+        allows_private: visit.ctx.api.config.allow_private_networks,
         problems,
     })
 }

@@ -332,7 +332,35 @@ pub(super) fn body_of(provider: ProviderKind, form: &Form) -> Value {
         };
         body.insert(field.name.to_owned(), value);
     }
+    unpack_configuration(&mut body);
     Value::Object(body)
+}
+
+/// Takes apart a whole configuration of FCM, as a file for `notify providers put` has it, in the place of the
+/// service account. What the other fields of the form have stays.
+fn unpack_configuration(body: &mut Map<String, Value>) {
+    const ACCOUNT: &str = "service_account";
+    if !body.get(ACCOUNT).is_some_and(|account| account[ACCOUNT].is_object()) {
+        return;
+    }
+    if let Some(Value::Object(whole)) = body.remove(ACCOUNT) {
+        for (name, value) in whole {
+            if matches!(body.get(&name), None | Some(Value::Bool(false))) {
+                body.insert(name, value);
+            }
+        }
+    }
+}
+
+/// The rules that a form violates. For a text in the place of JSON, the rule of the API would be about a string.
+pub(super) fn in_terms_of_the_form(problems: &Problems, form: &Form) -> Problems {
+    let account = form.text("service_account");
+    let is_text = !account.is_empty() && !account.starts_with('{');
+    let rules = problems.all().iter().map(|rule| match rule.strip_prefix("service_account: ") {
+        Some(_) if is_text => "service_account: is not JSON: it must begin with {".to_owned(),
+        _ => rule.clone(),
+    });
+    Problems::new(rules.collect())
 }
 
 #[cfg(test)]
@@ -355,6 +383,13 @@ mod tests {
         let fcm = form("service_account=%7B%22a%22%3A1%7D&rate_per_second=fast");
         let expected = json!({"service_account": {"a": 1}, "enriched_as_data": false,
             "rate_per_second": "fast"});
+        assert_eq!(body_of(ProviderKind::Fcm, &fcm), expected);
+        let fcm = form(
+            "service_account=%7B%22service_account%22%3A%7B%22a%22%3A1%7D%2C%22endpoint%22%3A%22e%22%2C\
+             %22ca_certificate%22%3A%22c%22%7D&endpoint=own",
+        );
+        let expected = json!({"service_account": {"a": 1}, "enriched_as_data": false,
+            "endpoint": "own", "ca_certificate": "c"});
         assert_eq!(body_of(ProviderKind::Fcm, &fcm), expected);
         let fcm = form("service_account=no+json&enriched_as_data=on");
         let expected = json!({"service_account": "no json", "enriched_as_data": true});
