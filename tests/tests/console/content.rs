@@ -71,6 +71,10 @@ async fn an_export_applied_again_changes_nothing() -> Result<()> {
     let caller = server.caller();
     let id = caller.post("/v1/campaigns", &campaign("Spring")).await.id();
     caller.post("/v1/campaigns", &campaign("Old/../one")).await.id();
+    // A text with a line that would begin another file.
+    let mut marked = campaign("Marked");
+    marked["strings"][0]["translations"]["def"] = json!("More\n# file: x.toml\nfor you");
+    caller.post("/v1/campaigns", &marked).await.id();
     let one = operator.get(&format!("{app}/campaigns/{id}/export")).await;
     assert_eq!(one.header("content-disposition"), "attachment; filename=\"spring.toml\"");
     let all = operator.get(&format!("{app}/campaigns/export")).await;
@@ -585,9 +589,7 @@ async fn the_audit_trail_names_what_was_created() -> Result<()> {
     operator.submit(&format!("{app}/feeds"), &feed).await?.is(303);
     let hook = [("url", "https://a.example/hook")];
     operator.submit(&format!("{app}/webhooks"), &hook).await?.is(200);
-    let files = json!({"name": "Spring", "layout_id": "content_wide_image", "settings": {},
-        "strings": [], "features": []})
-    .to_string();
+    let files = campaign("Spring").to_string();
     let page = plan(&operator, &app, &files).await?;
     assert!(page.contains("1 campaign will be created"), "{page}");
     let applied = apply(&operator, &app, &files, &field(&page, "plan")).await?;
