@@ -7,6 +7,7 @@ use notify_sandbox::ScriptedResponse;
 use notify_server::store::sqlite::Fault;
 use notify_tests::{
     Operator, Response, TestServer, android as android_device, completed, crowd, ios, register,
+    unlimited,
 };
 use serde_json::{Value, json};
 
@@ -401,7 +402,8 @@ async fn devices_without_a_provider_do_not_count() -> Result<()> {
 
 #[tokio::test]
 async fn a_notification_can_be_scheduled() -> Result<()> {
-    let sender = Sender::on(TestServer::start().await).await?;
+    // Its clock shows 2026-11-21.
+    let sender = Sender::on(TestServer::with_manual_clock(unlimited()).await).await?;
     sender.server.caller().post("/v1/devices", &android("phone")).await.ok();
     let fields = [("text", "Later"), ("platform", "android"), ("at", "2026-11-22T08:00")];
     let page = sender.preview(&fields).await?;
