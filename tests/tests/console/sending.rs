@@ -6,8 +6,8 @@ use notify_core::{ListNotifications, NotificationId, Timestamp};
 use notify_sandbox::ScriptedResponse;
 use notify_server::store::sqlite::Fault;
 use notify_tests::{
-    Operator, Response, TestServer, android as android_device, completed, crowd, ios, register,
-    unlimited,
+    Operator, Response, TestServer, android as android_device, completed, configure_all, crowd,
+    ios, register, unlimited,
 };
 use serde_json::{Value, json};
 
@@ -403,7 +403,9 @@ async fn devices_without_a_provider_do_not_count() -> Result<()> {
 #[tokio::test]
 async fn a_notification_can_be_scheduled() -> Result<()> {
     // Its clock shows 2026-11-21.
-    let sender = Sender::on(TestServer::with_manual_clock(unlimited()).await).await?;
+    let server = TestServer::with_manual_clock(unlimited()).await;
+    configure_all(&server.client(), server.app_id, server.sandbox()).await?;
+    let sender = Sender::on(server).await?;
     sender.server.caller().post("/v1/devices", &android("phone")).await.ok();
     let fields = [("text", "Later"), ("platform", "android"), ("at", "2026-11-22T08:00")];
     let page = sender.preview(&fields).await?;
