@@ -99,6 +99,10 @@ pub(crate) enum StreamReader {
     /// An application, by the hash of its API key.
     ApiKey([u8; 32]),
     /// An operator on a page of the console.
+    #[cfg_attr(
+        not(feature = "console"),
+        expect(dead_code, reason = "only the console has operators")
+    )]
     Operator(Arc<ConsoleSession>),
 }
 

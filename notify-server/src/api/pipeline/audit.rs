@@ -59,6 +59,7 @@ pub(crate) fn entry(ctx: &RequestCtx, endpoint: &Endpoint, operator: Operator<'_
 }
 
 /// The audit entry of a sign-in or a sign-out.
+#[cfg_attr(not(feature = "console"), expect(dead_code, reason = "only the console has sessions"))]
 pub(crate) fn session_entry(
     ctx: &RequestCtx,
     key: &AdminKey,
