@@ -175,7 +175,7 @@ impl Store {
 // Sessions.
 
 impl Store {
-    /// Creates a session. If its admin key has [`SESSIONS_PER_KEY_MAX`] sessions, the oldest one ends.
+    /// Creates a session. If its admin key has 100 sessions, the oldest one ends.
     ///
     /// # Errors
     /// `NotFound` when the admin key was revoked.
