@@ -357,21 +357,17 @@ fn engine_config(config: &Config) -> EngineConfig {
     }
 }
 
-/// The url under which clients reach the server. If it is the listening address, logs that only this machine
-/// can reach it, or warns that only a private network can.
+/// The url under which clients reach the server. Warns if it is the listening address and only this
+/// machine or a private network can reach it.
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
     match &config.public_url {
         Some(url) => api::without_trailing_slash(url),
         None => {
-            let hint = format!(
-                "poll urls begin with {origin}, which phones cannot reach: set --public-url \
-                 (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
-            );
-            // The default address is for trying the server out, which needs no warning.
-            if address.ip().to_canonical().is_loopback() {
-                tracing::info!("{hint}");
-            } else if !is_public(address.ip()) {
-                tracing::warn!("{hint}");
+            if !is_public(address.ip()) {
+                tracing::warn!(
+                    "poll urls begin with {origin}, which phones cannot reach: set --public-url \
+                     (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
+                );
             }
             origin.to_owned()
         }
