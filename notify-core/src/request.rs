@@ -227,6 +227,8 @@ pub enum ParameterForm {
     Text,
     /// An id, which must not be empty.
     Id,
+    /// A UUID.
+    Uuid,
     /// An integer from `min` to `max`, both included, or the text `or`.
     Integer {
         /// Smallest value.

@@ -93,6 +93,7 @@ fn small_model_rules() -> Vec<ModelRules> {
             ],
         ),
         ModelRules::new("CreateKey", vec![("name", up_to(NAME_CHARS_MAX))]),
+        ModelRules::new("RenameKey", vec![("name", required_up_to(NAME_CHARS_MAX))]),
     ]
 }
 

@@ -139,7 +139,7 @@ impl Query for ListAudit {
     const PARAMETERS: &'static [Parameter] = &[
         LIMIT,
         CURSOR,
-        Parameter::new("app_id", ParameterForm::Id, "Only changes of this application"),
+        Parameter::new("app_id", ParameterForm::Uuid, "Only changes of this application"),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {

@@ -328,6 +328,11 @@ fn check_query<Q: Query>() {
         let values: Vec<(String, bool)> = match parameter.form {
             ParameterForm::Text => vec![(String::new(), true), ("x".into(), true)],
             ParameterForm::Id => vec![(String::new(), false), ("x".into(), true)],
+            ParameterForm::Uuid => vec![
+                (String::new(), false),
+                ("x".into(), false),
+                ("01a1fcc4-9bb4-7002-8cbb-878d20259b58".into(), true),
+            ],
             ParameterForm::Integer { min, max, or } => {
                 let mut values = vec![
                     (min.to_string(), true),

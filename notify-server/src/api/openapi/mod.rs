@@ -256,7 +256,7 @@ fn takes_idempotency_key(route: &Endpoint) -> bool {
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
-    let is_id = matches!(parameter.form, ParameterForm::Id);
+    let is_id = matches!(parameter.form, ParameterForm::Id | ParameterForm::Uuid);
     json!({
         "name": parameter.name,
         "in": "query",
@@ -273,6 +273,7 @@ fn query_schema(form: ParameterForm) -> Value {
     match form {
         ParameterForm::Text => json!({ "type": "string" }),
         ParameterForm::Id => json!({ "type": "string", "minLength": 1 }),
+        ParameterForm::Uuid => json!({ "type": "string", "format": "uuid" }),
         ParameterForm::Integer { min, max, or: None } => {
             json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
         }
