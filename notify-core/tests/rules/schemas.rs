@@ -3,10 +3,10 @@
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
-    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
+    DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
     NotificationStatisticsQuery, PageQuery, ParameterForm, Query, RecoverWebhook, RegisterDevice,
-    ReportEvents, ReportNotification, Request, SetTags, SetWebAccess, StreamQuery, Subscribe,
-    Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
+    RenameKey, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess, StreamQuery,
+    Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
 };
 use serde_json::{Value, json};
 
@@ -284,6 +284,7 @@ fn other_schemas_have_the_limits_of_validation() {
         &[field("/name", "UpdateApp", "name"), field("/language", "UpdateApp", "language")],
     );
     check::<CreateKey>(&json!({"name": "n"}), &[field("/name", "CreateKey", "name")]);
+    check::<RenameKey>(&json!({"name": "n"}), &[field("/name", "RenameKey", "name")]);
     let article =
         json!({"url": "https://a.example", "title": "t", "thumb_url": "https://a.example"});
     let template = json!({"name": "n", "layout_id": "content_with_two", "settings": {},
@@ -371,6 +372,7 @@ fn check_query<Q: Query>() {
 #[test]
 fn query_parameters_have_the_limits_of_validation() {
     check_query::<PageQuery>();
+    check_query::<ListAudit>();
     check_query::<ListDevices>();
     check_query::<ListDeliveries>();
     check_query::<ListCampaigns>();
