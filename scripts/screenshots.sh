@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 folder="${1:-docs/console}"
 # The limit of all pictures together, in bytes.
 BYTES_MAX=1500000
-# With 16 colours a pixel takes 4 bits.
-COLOURS=16
+# Few colours keep the pictures small.
+COLOURS=12
 
 missing=()
 for tool in chromium pngquant; do

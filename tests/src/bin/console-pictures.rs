@@ -12,7 +12,7 @@ const DAYS: usize = 30;
 /// The size of a picture. Longer pages are cut off.
 const WIDTH: u32 = 1_280;
 const HEIGHT: u32 = 800;
-const HEIGHT_MAX: u32 = 1_000;
+const HEIGHT_MAX: u32 = 780;
 
 /// The shapes of the pages that show more than another page with the same name.
 const PREFERRED: [&str; 1] = ["apps/ID/send?from"];
