@@ -54,6 +54,23 @@ async fn its_own_address_has_the_console_alone() -> Result<()> {
 }
 
 #[tokio::test]
+async fn its_own_address_has_connections_of_its_own() -> Result<()> {
+    let server = TestServer::without_providers_with(|config| {
+        config.max_connections = 1;
+        config.console_listen = Some("127.0.0.1:0".to_owned());
+    })
+    .await;
+    let address = server.origin().strip_prefix("http://").expect("a server without TLS");
+    let only_connection = tokio::net::TcpStream::connect(address).await?;
+    let operator = Operator::sign_in(server.console_origin(), server.admin_key()).await?;
+    assert!(operator.get("").await.text.contains("<h1>Overview</h1>"));
+    // The server closes an idle connection when another one waits for its permit.
+    let read = only_connection.try_read(&mut [0]);
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    Ok(())
+}
+
+#[tokio::test]
 async fn its_own_address_has_the_certificate_of_the_server() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;

@@ -31,8 +31,7 @@ pub(crate) const FORM_BYTES_MAX: usize = 65_536;
 const UNSENT_BYTES_MAX: usize = 16_384;
 /// How long the link of the first start works, in milliseconds.
 const FIRST_LINK_MS: i64 = 600_000;
-/// Random bytes of the code in the link. Ten wrong codes a minute are allowed, so they cannot be guessed in
-/// ten minutes.
+/// Random bytes of the code in the link: too many to guess at any rate of requests.
 const CODE_BYTES: usize = 16;
 
 /// The names of the hidden fields that the sign-in page keeps.

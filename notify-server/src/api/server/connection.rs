@@ -91,7 +91,7 @@ async fn drive<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (limits, permits) = (&state.limits, &state.permits);
+    let (limits, permits) = (&state.limits, state.permits(port));
     let timeouts = Arc::new(ConnTimeouts::new(limits));
     let is_shared = limits.trusted_proxies.contains(peer.to_canonical());
     let transfers = Arc::new(Transfers::new(timeouts.clone(), limits.write_timeout, is_shared));

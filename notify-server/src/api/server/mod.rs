@@ -37,6 +37,10 @@ use crate::config::Networks;
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// The maximum number of connections to `--console-listen`. They use descriptors of the reserve that
+/// `descriptors.rs` keeps.
+const CONSOLE_CONNECTIONS_MAX: usize = 32;
+
 /// The limits of connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -73,8 +77,11 @@ pub(crate) struct ServerState {
     /// Tracks all requests in flight, so that the stop can wait for them before it closes
     /// connections.
     pub(crate) requests: TaskTracker,
-    /// The permits of connections, which all addresses share.
+    /// The permits of connections to `--listen`.
     permits: ConnPermits,
+    /// The permits of connections to `--console-listen`. Operators reach the console even when the
+    /// clients of the API use up theirs.
+    console_permits: ConnPermits,
 }
 
 impl ServerState {
@@ -84,6 +91,7 @@ impl ServerState {
         tls: Option<TlsAcceptor>,
         stopping: CancellationToken,
     ) -> Arc<Self> {
+        let of_console = Limits { connections_max: CONSOLE_CONNECTIONS_MAX, ..limits.clone() };
         Arc::new(Self {
             pipeline,
             tls,
@@ -92,8 +100,17 @@ impl ServerState {
             connections: TaskTracker::new(),
             requests: TaskTracker::new(),
             permits: ConnPermits::new(&limits),
+            console_permits: ConnPermits::new(&of_console),
             limits,
         })
+    }
+
+    /// The permits of connections to an address.
+    pub(super) fn permits(&self, port: Port) -> &ConnPermits {
+        match port {
+            Port::Main => &self.permits,
+            Port::Console => &self.console_permits,
+        }
     }
 }
 
@@ -101,11 +118,12 @@ impl ServerState {
 /// open until [`ServerState::closing`] is cancelled.
 pub(crate) async fn serve(listener: TcpListener, port: Port, state: Arc<ServerState>) {
     let builder = Arc::new(connection::builder(&state.limits));
+    let permits = state.permits(port);
     let mut prune = tokio::time::interval(PRUNE_INTERVAL);
     let (mut crowded_log, mut failure_log) = (LogThrottle::default(), LogThrottle::default());
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
-        let mut accepting = pin!(accept(&listener, &state.permits, &mut crowded_log));
+        let mut accepting = pin!(accept(&listener, permits, &mut crowded_log));
         let accepted = loop {
             tokio::select! {
                 () = state.stopping.cancelled() => return,
@@ -118,7 +136,7 @@ pub(crate) async fn serve(listener: TcpListener, port: Port, state: Arc<ServerSt
                 pause = ACCEPT_PAUSE_MIN;
                 // Responses are written as a whole; waiting to fill a packet only delays them.
                 let _ = stream.set_nodelay(true);
-                if let Some(permit) = state.permits.assign(permit, peer.ip(), &state.limits) {
+                if let Some(permit) = permits.assign(permit, peer.ip(), &state.limits) {
                     let connection = Connection { stream, peer: peer.ip(), port, permit };
                     let connections = state.connections.clone();
                     let (state, builder) = (state.clone(), builder.clone());
@@ -212,6 +230,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct ConnPermits {
     free: Arc<Semaphore>,
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    connections_max: usize,
     address_max: usize,
     /// Whether connections wait for a permit.
     is_crowded: AtomicBool,
@@ -236,7 +255,8 @@ impl ConnPermits {
         };
         let free = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
         let is_crowded = AtomicBool::new(false);
-        Self { free, by_address: Arc::default(), address_max, is_crowded }
+        let connections_max = limits.connections_max;
+        Self { free, by_address: Arc::default(), connections_max, address_max, is_crowded }
     }
 
     /// Waits until a permit is free and returns it. The caller accepts no further connection in the
@@ -248,8 +268,9 @@ impl ConnPermits {
             Err(TryAcquireError::NoPermits) => {
                 if crowded_log.try_acquire() {
                     tracing::warn!(
-                        "the limit of connections is reached (--max-connections, or the limit of \
-                         open files): new ones wait"
+                        connections_max = self.connections_max,
+                        "the limit of connections is reached (--max-connections, the limit of open \
+                         files, or that of --console-listen): new ones wait"
                     );
                 }
                 self.is_crowded.store(true, Ordering::Relaxed);
