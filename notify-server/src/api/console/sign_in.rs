@@ -142,6 +142,8 @@ impl FirstSignIn {
 #[derive(Template)]
 #[template(path = "first.html")]
 struct First {
+    /// The relative address of `/console/`.
+    root: &'static str,
     code: String,
     is_exposed: bool,
     style: &'static str,
@@ -155,7 +157,7 @@ pub(super) async fn show_first(ctx: RequestCtx) -> Result<Response, ApiError> {
     let code = ctx.query()?.into_iter().find(|(name, _)| name == "code");
     let code = code.map(|(_, code)| code).unwrap_or_default();
     let (style, script, icons) = page::versions();
-    page::show(&First { code, is_exposed: is_exposed(&ctx), style, script, icons })
+    page::show(&First { root: "./", code, is_exposed: is_exposed(&ctx), style, script, icons })
 }
 
 /// `POST /console/first`. A wrong code counts as a wrong key.
