@@ -23,6 +23,12 @@ const ID_FIRST: Uuid = Uuid::from_u128(0x706c_6179_6772_8000_8000_0000_0000_0000
 /// The last id of an application of the playground.
 const ID_LAST: Uuid = Uuid::from_u128(0x706c_6179_6772_8000_bfff_ffff_ffff_ffff);
 
+/// Whether an application is one of the playground.
+#[cfg(feature = "console")]
+pub(crate) fn owns(app: AppId) -> bool {
+    (ID_FIRST..=ID_LAST).contains(&app.0)
+}
+
 /// Erases the applications of the playground that an earlier run left, or that another server of the
 /// same database runs. That server then stops its fakes.
 pub(crate) async fn erase(store: &Store) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ use crate::api::console::page::{Layout, Visit, redirect, show};
 use crate::api::console::{action, format, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
+use crate::playground;
 
 /// The longest text of a notification in a list, in characters.
 const TEXT_CHARS_MAX: usize = 80;
@@ -173,8 +174,6 @@ async fn notification_page(
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
         visit.get(scope, &format!("/v1/notifications/{path_id}")).await?;
-    let is_playground =
-        super::playground::running_app(visit).await?.is_some_and(|app| app == scope.app.id);
     let can_cancel = matches!(
         record.status,
         NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
@@ -185,7 +184,7 @@ async fn notification_page(
         tone: tone_of(record.status),
         is_open: can_cancel,
         can_cancel,
-        is_playground,
+        is_playground: playground::owns(scope.app.id),
         counts: counts_of(&record.counts),
         request: format::pretty_json(record.request.as_str()),
         layout,

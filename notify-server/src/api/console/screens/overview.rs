@@ -20,6 +20,7 @@ use crate::api::console::problems::Problems;
 use crate::api::console::{action, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
+use crate::playground;
 
 /// The applications on a page of the overview.
 const TILES_MAX: usize = 20;
@@ -109,7 +110,7 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
     let more_needs = needs.len().saturating_sub(NEEDS_MAX);
     needs.truncate(NEEDS_MAX);
     let (is_first, next) = (cursor.is_empty(), page.next_cursor);
-    let has_playground = super::playground::running_app(&visit).await?.is_some();
+    let has_playground = layout.apps.iter().any(|app| playground::owns(app.id));
     show(&Overview { layout, needs, more_needs, tiles, is_first, next, has_playground, server })
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use askama::Template;
 use http::Method;
 use notify_core::{
-    AppId, Device, DeviceId, DeviceList, Platform, Playground, PlaygroundAnswer, PlaygroundDevice,
+    Device, DeviceId, DeviceList, Platform, Playground, PlaygroundAnswer, PlaygroundDevice,
     PlaygroundMessage, PlaygroundMessageList, SetPlaygroundAnswer, Success, Timestamp,
 };
 use serde_json::Value;
@@ -142,15 +142,6 @@ impl MessageView {
     /// Whether the page can explain what happened to the message.
     fn has_explanation(&self) -> bool {
         !self.device_path.is_empty() && !self.notification_path.is_empty()
-    }
-}
-
-/// The application of the playground; `None` if it does not run.
-pub(super) async fn running_app(visit: &Visit) -> Result<Option<AppId>, ApiError> {
-    match visit.admin::<Playground>(PLAYGROUND).await {
-        Ok(playground) => Ok(Some(playground.app_id)),
-        Err(ApiError::NotFound) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

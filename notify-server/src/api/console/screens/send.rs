@@ -360,9 +360,9 @@ impl SendPage {
     /// What a preview still needs.
     fn missing(&self) -> &'static str {
         match (self.composer.has_text(), self.composer.has_target()) {
-            (false, false) => "a text, and whom it goes to",
+            (false, false) => "a text and a recipient",
             (false, true) => "a text",
-            (true, false) => "whom it goes to: a platform or a device",
+            (true, false) => "a recipient: a platform or a device",
             (true, true) => "",
         }
     }
