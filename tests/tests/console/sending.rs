@@ -107,7 +107,7 @@ async fn no_platform_is_preselected() -> Result<()> {
     let boxes = form.split("type=\"checkbox\"").skip(1);
     assert!(boxes.clone().count() == 6, "five platforms, and the local time");
     assert!(boxes.into_iter().all(|rest| !rest.split('>').next().unwrap().contains("checked")));
-    assert!(page.contains("Still missing: a text, and whom it goes to."), "{page}");
+    assert!(page.contains("Still missing: a text and a recipient."), "{page}");
     let refused = sender.press_send(&[("text", "Hello")]).await?;
     assert_eq!(problem_at(&refused.text, "platforms"), "choose a platform or enter device ids");
     assert!(refused.text.contains("<li>To: choose a platform or enter device ids</li>"));
@@ -152,7 +152,7 @@ async fn while_typing_only_what_was_entered_is_a_problem() -> Result<()> {
     let sender = Sender::on(TestServer::start().await).await?;
     let page = sender.preview(&[("text", "Hi"), ("live", "1")]).await?.text;
     assert_eq!(problem_at(&page, "platforms"), "");
-    assert!(page.contains("Still missing: whom it goes to"), "{page}");
+    assert!(page.contains("Still missing: a recipient"), "{page}");
     let refused = sender.press_send(&[("text", "Hi"), ("live", "1")]).await?.text;
     assert_ne!(problem_at(&refused, "platforms"), "", "sending leaves out no rule");
     let fields = [("text", "Hi"), ("url", "no url"), ("platform", "ios"), ("live", "1")];
@@ -344,7 +344,7 @@ async fn after_a_503_the_form_stays_and_the_same_key_is_used() -> Result<()> {
     let fields = [("text", "Hi"), ("platform", "ios"), ("key", key.as_str())];
     sender.server.store().fail(Fault::FailEveryCommit);
     let page = sender.press_send(&fields).await?;
-    sender.server.store().mend();
+    sender.server.store().remove_fault();
     assert_eq!(page.status, 503, "{}", page.text);
     assert!(page.text.contains("It may have been stored or not: press Send again"));
     assert_eq!(key_of(&page.text), key);
