@@ -175,7 +175,7 @@ impl Store {
 
     /// Removes the fault that was set.
     #[cfg(any(test, feature = "testing"))]
-    pub fn mend(&self) {
+    pub fn remove_fault(&self) {
         self.writer.faults().remove();
     }
 

@@ -64,7 +64,7 @@ async fn a_full_disk_is_503_and_nothing_is_stored() {
     server.store().fail(Fault::FailEveryCommit);
     let answer = caller.post("/v1/notifications", &to_android()).await;
     answer.rejected(503, &["unavailable"]);
-    server.store().mend();
+    server.store().remove_fault();
     assert!(!answer.header("retry-after").is_empty());
     assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
     let listed = caller.get("/v1/notifications").await.ok();

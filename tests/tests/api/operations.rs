@@ -84,7 +84,7 @@ async fn a_server_that_cannot_write_is_not_ready() {
     server.store().fail(Fault::FailEveryCommit);
     server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
-    server.store().mend();
+    server.store().remove_fault();
     server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.ok();
 }

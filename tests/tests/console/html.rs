@@ -50,17 +50,16 @@ pub(crate) fn forms(page: &str, at: &Url) -> Vec<HtmlForm> {
         .collect()
 }
 
-/// The addresses of the links of the page at this address, without fragments.
+/// The addresses on the same site to which the page at this address links, without fragments.
 pub(crate) fn links(page: &str, at: &Url) -> Vec<Url> {
     let tags = page.split('<').filter(|tag| tag.starts_with("a "));
     tags.filter_map(|tag| attribute(tag.split('>').next()?, "href"))
-        // The sites of the providers are not visited.
-        .filter(|href| !href.starts_with("https:"))
         .map(|href| {
             let mut url = at.join(&href).unwrap();
             url.set_fragment(None);
             url
         })
+        .filter(|url| url.origin() == at.origin())
         .collect()
 }
 

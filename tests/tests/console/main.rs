@@ -388,14 +388,9 @@ async fn another_applications_ids_are_404_inside_the_first() -> Result<()> {
 
 /// The addresses of the links on a page, relative to `/console/`.
 fn links(page: &str, at: &str) -> BTreeSet<String> {
-    let base = url::Url::parse(&format!("http://host/console/{at}")).unwrap();
-    let hrefs = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    // Other sites are not visited: the sites of the providers, and the page of a poll.
-    let is_own =
-        |href: &&str| !href.starts_with('#') && !href.contains("?v=") && !href.starts_with("http");
-    let hrefs = hrefs.filter(is_own);
-    hrefs
-        .map(|href| base.join(&href.replace("&amp;", "&")).unwrap())
+    let at = url::Url::parse(&format!("http://host/console/{at}")).unwrap();
+    html::links(page, &at)
+        .into_iter()
         .map(|url| {
             let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
             format!("{}{query}", url.path().strip_prefix("/console/").unwrap())

@@ -61,7 +61,7 @@ pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
             let writes = store.commit_waiting(most);
             if loses_answer {
                 // The fault must not hit a later commit, which may have callers.
-                store.mend();
+                store.remove_fault();
             }
             if writes == 0 {
                 break;
