@@ -48,7 +48,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
     let readers = config.reader_threads;
     if let Some(url) = config.database_url.clone() {
         let opening = tokio::task::spawn_blocking(move || {
-            postgres::open(&url, PostgresOptions { serves, readers })
+            postgres::open(&url, PostgresOptions { serves, readers, ..PostgresOptions::default() })
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }

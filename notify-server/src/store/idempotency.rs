@@ -38,7 +38,7 @@ pub enum Idempotent<T> {
 }
 
 /// The most expired records that are deleted when a record is added.
-const EXPIRED_DELETED_MAX: u64 = 100;
+pub(super) const EXPIRED_DELETED_MAX: u64 = 100;
 
 /// Runs a write at most once. If the response of an earlier request is stored, returns that
 /// response. Otherwise runs the write and stores its response. Without `once`, always runs the

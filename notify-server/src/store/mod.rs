@@ -98,6 +98,7 @@ pub(crate) use deadline::{before_deadline, with_deadline};
 pub use operation::Operation;
 
 use self::device::{LastSeenBuffer, UnchangedHeuristic};
+use self::postgres::{SetWriters, WriteSet};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
@@ -108,7 +109,9 @@ pub type SharedStore = Arc<Store>;
 
 /// The parts that a backend opens and a store is made of.
 struct StoreParts {
-    writer: Writer,
+    writer: Arc<Writer>,
+    /// Writes sets; `None` if every write is a row-by-row write, as on SQLite.
+    sets: Option<Arc<SetWriters>>,
     readers: Readers,
     listeners: Listeners,
     /// The number of operations that failed because another process locked the database for too
@@ -130,8 +133,10 @@ type CloseGuard = Box<dyn std::any::Any + Send>;
 
 /// The store. `sqlite::open` and `postgres::open` create one.
 pub struct Store {
-    // Fields are dropped in this order: the writer finishes, the readers stop, and the lock is
-    // released last.
+    // Fields are dropped in this order: the sets and the writer finish, the readers stop, and the
+    // lock is released last.
+    /// Writes sets; `None` if every write is a row-by-row write, as on SQLite.
+    sets: Option<Arc<SetWriters>>,
     writer: Arc<Writer>,
     readers: Arc<Readers>,
     seen: Arc<LastSeenBuffer>,
@@ -156,7 +161,8 @@ impl Store {
     /// Makes a store of the parts that a backend has opened.
     fn new(parts: StoreParts) -> Arc<Self> {
         Arc::new(Self {
-            writer: Arc::new(parts.writer),
+            sets: parts.sets,
+            writer: parts.writer,
             readers: Arc::new(parts.readers),
             seen: Arc::default(),
             heuristic: Arc::default(),
@@ -205,6 +211,14 @@ impl Store {
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         self.writer.write(operation, work)
+    }
+
+    /// Runs a write, in a set if the database has sets and the write fits one.
+    async fn write_in_set<R: WriteSet>(&self, row: R) -> Result<R::Answer, StoreError> {
+        match &self.sets {
+            Some(sets) => sets.write(row).await,
+            None => self.write(R::OPERATION, move |tx| row.write_alone(tx)).await,
+        }
     }
 
     /// Runs the write of a request at most once. If the caller sends the request again, returns the
@@ -270,7 +284,12 @@ impl Store {
         // A failure loses at most an hour of registration times of devices that did not change.
         let _ = self.write_seen().await;
         let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
+        let sets = self.sets.clone();
         let stopped = tokio::task::spawn_blocking(move || {
+            // What does not fit a set is passed to the writer.
+            if let Some(sets) = sets {
+                sets.stop();
+            }
             // The writer is stopped last: SQLite checkpoints the log when the last connection
             // closes, but only if that connection may write. The file of a stopped server is then
             // complete without its log.

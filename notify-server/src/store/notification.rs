@@ -152,11 +152,7 @@ impl Store {
         notification: NewNotification,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationCreated>, StoreError> {
-        self.write_once(Operation::AcceptNotification, app, once, move |tx| {
-            let unknown = accept(tx, app, &notification)?;
-            Ok(NotificationCreated { id: notification.id, unknown })
-        })
-        .await
+        self.write_in_set(AcceptNotification { app, notification, once }).await
     }
 
     /// Records a report. An id in use is refused with the path `id`.
@@ -260,24 +256,101 @@ const NO_CAMPAIGN: &str = "names no active campaign";
 const ID_IN_USE: &str = "is in use already";
 
 /// A new row of `notifications`.
-struct NotificationRow<'a> {
-    id: &'a NotificationId,
-    origin: Origin,
-    status: NotificationStatus,
-    at: Timestamp,
+pub(super) struct NotificationRow<'a> {
+    pub(super) id: &'a NotificationId,
+    pub(super) origin: Origin,
+    pub(super) status: NotificationStatus,
+    pub(super) at: Timestamp,
     /// The due time; `None` for a report and for a notification at a local time.
-    due_at: Option<Timestamp>,
+    pub(super) due_at: Option<Timestamp>,
     /// The local time at which each device gets the notification, stored as if it were a time in
     /// UTC.
-    local_time: Option<i64>,
-    request: &'a str,
-    platforms: i64,
-    names_devices: bool,
-    tag: Option<&'a str>,
-    ttl_seconds: u32,
-    collapse_key: Option<&'a str>,
-    campaign: Option<CampaignRef>,
-    audience_until: Option<i64>,
+    pub(super) local_time: Option<i64>,
+    pub(super) request: &'a str,
+    pub(super) platforms: i64,
+    pub(super) names_devices: bool,
+    pub(super) tag: Option<&'a str>,
+    pub(super) ttl_seconds: u32,
+    pub(super) collapse_key: Option<&'a str>,
+    pub(super) campaign: Option<CampaignRef>,
+    pub(super) audience_until: Option<i64>,
+}
+
+/// An accept of a notification.
+pub(super) struct AcceptNotification {
+    pub(super) app: AppNo,
+    pub(super) notification: NewNotification,
+    pub(super) once: Option<IdempotentRequest>,
+}
+
+impl AcceptNotification {
+    /// Accepts the notification at most once.
+    pub(super) fn write(
+        &self,
+        tx: &mut WriteTx<'_>,
+    ) -> Result<Idempotent<NotificationCreated>, StoreError> {
+        let Self { app, notification, once } = self;
+        idempotency::run(tx, *app, once.as_ref(), |tx| {
+            let unknown = accept(tx, *app, notification)?;
+            Ok(NotificationCreated { id: notification.id.clone(), unknown })
+        })
+    }
+}
+
+impl NewNotification {
+    /// The row of the notification, without the end of its audience.
+    pub(super) fn row(&self) -> NotificationRow<'_> {
+        let (due_at, local_time) = match self.schedule {
+            Schedule::Now => (Some(self.at), None),
+            Schedule::At(at) => (Some(at), None),
+            // Each zone has its own due time.
+            Schedule::Local(time) => (None, Some(time.0)),
+        };
+        let is_due = due_at.is_some_and(|due_at| due_at <= self.at);
+        NotificationRow {
+            id: &self.id,
+            origin: Origin::Created,
+            status: if is_due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
+            at: self.at,
+            due_at,
+            local_time,
+            request: &self.request,
+            platforms: platform_bits(&self.target.platforms()),
+            names_devices: matches!(self.target, Target::Devices { .. }),
+            tag: self.tag.as_deref(),
+            ttl_seconds: self.ttl_seconds,
+            collapse_key: self.collapse_key.as_deref(),
+            campaign: self.campaign,
+            audience_until: None,
+        }
+    }
+}
+
+impl NotificationRow<'_> {
+    /// Whether the notification was accepted and is due at once.
+    pub(super) fn is_due(&self) -> bool {
+        self.status == NotificationStatus::Queued
+    }
+
+    /// The campaign that has to be active.
+    pub(super) fn campaign_id(&self) -> Option<notify_core::CampaignId> {
+        match self.campaign {
+            // The default campaign can change, so it is only resolved when a device asks for
+            // enrichment.
+            None | Some(CampaignRef::Default) => None,
+            Some(CampaignRef::Id(id)) => Some(id),
+        }
+    }
+
+    /// The change that accepting the notification makes.
+    pub(super) fn change(&self) -> DeliveryChange {
+        // Some zones of a notification at a local time may be due now.
+        if self.is_due() || self.local_time.is_some() {
+            DeliveryChange::NotificationDue
+        } else {
+            DeliveryChange::NotificationScheduled
+        }
+    }
 }
 
 /// Accepts a notification. If the notification is due now and all ids that it names are unknown,
@@ -288,44 +361,15 @@ fn accept(
     new: &NewNotification,
 ) -> Result<Option<u64>, StoreError> {
     let sequence = require_app(tx, app)?;
-    let (due_at, local_time) = match new.schedule {
-        Schedule::Now => (Some(new.at), None),
-        Schedule::At(at) => (Some(at), None),
-        // Each zone has its own due time.
-        Schedule::Local(time) => (None, Some(time.0)),
-    };
-    let is_due = due_at.is_some_and(|due_at| due_at <= new.at);
-    let no = insert(
-        tx,
-        app,
-        &NotificationRow {
-            id: &new.id,
-            origin: Origin::Created,
-            status: if is_due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
-            at: new.at,
-            due_at,
-            local_time,
-            request: &new.request,
-            platforms: platform_bits(&new.target.platforms()),
-            names_devices: matches!(new.target, Target::Devices { .. }),
-            tag: new.tag.as_deref(),
-            ttl_seconds: new.ttl_seconds,
-            collapse_key: new.collapse_key.as_deref(),
-            campaign: new.campaign,
-            // The audience of a later notification is fixed when it becomes due.
-            audience_until: is_due.then_some(sequence),
-        },
-    )?;
+    let row = new.row();
+    let is_due = row.is_due();
+    // The audience of a later notification is fixed when it becomes due.
+    let row = NotificationRow { audience_until: is_due.then_some(sequence), ..row };
+    let no = insert(tx, app, &row)?;
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, poll, new.at)?;
     }
-    // Some zones of a notification at a local time may be due now.
-    let may_start_now = is_due || local_time.is_some();
-    tx.changed(if may_start_now {
-        DeliveryChange::NotificationDue
-    } else {
-        DeliveryChange::NotificationScheduled
-    });
+    tx.changed(row.change());
     // The ids of a later notification may exist when it becomes due.
     if is_due { count_if_all_unknown(tx, app, &new.target) } else { Ok(None) }
 }
@@ -384,12 +428,7 @@ fn insert(
     app: AppNo,
     row: &NotificationRow<'_>,
 ) -> Result<NotificationNo, StoreError> {
-    let campaign = match row.campaign {
-        // The default campaign can change, so it is only resolved when a device asks for
-        // enrichment.
-        None | Some(CampaignRef::Default) => None,
-        Some(CampaignRef::Id(id)) => Some(id),
-    };
+    let campaign = row.campaign_id();
     if let Some(id) = campaign {
         let is_active = tx
             .prepare_cached(

@@ -13,6 +13,7 @@ mod failure;
 mod listener;
 mod open;
 mod session;
+pub(in crate::store) mod sets;
 mod statements;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -29,6 +30,8 @@ pub(in crate::store) use failure::Failure;
 pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use session::Session;
+pub use sets::SetMode;
+pub(in crate::store) use sets::{SetWriters, WriteSet};
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
@@ -74,14 +77,23 @@ fn open_on_this_thread(
         held = Some(Box::new(listener));
     }
     let busy = Arc::new(AtomicU64::new(0));
+    let set_source = source.clone();
     let writer =
         Writer::start(Box::new(source), connection, Arc::clone(&listeners), Arc::clone(&busy))
             .map_err(|error| failed(&place, error.into()))?;
+    let writer = Arc::new(writer);
+    let sets = if options.serves && options.sets != SetMode::Off {
+        let sets = SetWriters::start(options.sets, &set_source, &writer, &listeners, &busy)
+            .map_err(|error| failed(&place, error.into()))?;
+        Some(Arc::new(sets))
+    } else {
+        None
+    };
     let reading: ConnectFn =
         Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(Store::new(StoreParts { writer, readers, listeners, busy, held, in_place: None }))
+    Ok(Store::new(StoreParts { writer, sets, readers, listeners, busy, held, in_place: None }))
 }
 
 /// Checks what a database contains, without changing it. Blocks; must not be called on a thread of

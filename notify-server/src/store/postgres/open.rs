@@ -9,6 +9,7 @@ use super::change_codec;
 use super::connect_config::ConnectConfig;
 use super::listener::CHANNEL;
 use super::session::Session;
+use super::sets::SetMode;
 use crate::store::Change;
 use crate::store::sql::{self, Connection, Moved, WriterBackend};
 
@@ -39,11 +40,13 @@ pub struct PostgresOptions {
     pub serves: bool,
     /// The number of connections that read.
     pub readers: usize,
+    /// How the process uses sets, if it serves.
+    pub sets: SetMode,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { serves: true, readers: READERS_DEFAULT }
+        Self { serves: true, readers: READERS_DEFAULT, sets: SetMode::On }
     }
 }
 
@@ -218,6 +221,7 @@ fn read_version(session: &Session) -> sql::Result<i64> {
 }
 
 /// Opens the connections of the writer, and sends the changes of its commits to the other servers.
+#[derive(Clone)]
 pub(super) struct WriterSource {
     target: Arc<ConnectConfig>,
     /// Identifies this server as the sender.

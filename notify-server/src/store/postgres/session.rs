@@ -2,13 +2,14 @@
 //! runtime. Every wait has a time limit, independent of the server and the network.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, SimpleQueryMessage};
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::failure::Failure;
 use super::statements::{StatementKind, Statements};
@@ -41,7 +42,9 @@ pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(3);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
-/// Applies the settings to a new session.
+/// Applies the settings to a new session. Generic plans: PostgreSQL would otherwise plan a statement
+/// with arrays anew for each run, because it takes a plan for the true number of elements to be
+/// cheaper. Planning costs as much as writing a small set.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
         "set statement_timeout = {statement}; set lock_timeout = {lock};
@@ -49,7 +52,8 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
          set tcp_user_timeout = {tcp}; set tcp_keepalives_idle = {keepalive_idle};
          set tcp_keepalives_interval = {keepalive_interval};
          set tcp_keepalives_count = {KEEPALIVE_RETRIES};
-         set join_collapse_limit = 1; set client_min_messages = error;
+         set join_collapse_limit = 1; set plan_cache_mode = force_generic_plan;
+         set client_min_messages = error;
          select set_config('synchronous_commit', 'on', false)
           where current_setting('synchronous_commit') = 'off'",
         statement = STATEMENT_WAIT.as_millis(),
@@ -77,6 +81,8 @@ pub(in crate::store) struct Session {
     runtime: Option<Runtime>,
     pub(super) client: Client,
     statements: RefCell<Statements>,
+    /// The prepared statements of sets, by their text.
+    set_statements: RefCell<HashMap<&'static str, Statement>>,
     state: Cell<State>,
     /// SQL that is sent together with the next savepoint or commit, to save a round trip.
     pending_sql: Cell<&'static str>,
@@ -102,6 +108,7 @@ impl Session {
             runtime: Some(runtime),
             client,
             statements: RefCell::default(),
+            set_statements: RefCell::default(),
             state: Cell::new(State::None),
             pending_sql: Cell::new(""),
             is_broken: Cell::new(false),
@@ -188,6 +195,24 @@ impl Session {
         self.rows(index, values, StatementKind::InsertWithKey)
     }
 
+    /// Runs a statement whose parameters are arrays, for many rows. The casts in its text give the
+    /// types of its parameters.
+    pub(super) fn query_set(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let prepared = self.set_statements.borrow().get(sql).cloned();
+        let statement = if let Some(statement) = prepared {
+            statement
+        } else {
+            let statement = self.query_blocking(self.client.prepare(sql))?;
+            self.set_statements.borrow_mut().insert(sql, statement.clone());
+            statement
+        };
+        self.query_blocking(self.client.query(&statement, parameters))
+    }
+
     fn rows(&self, index: usize, values: &[Value<'_>], kind: StatementKind) -> Result<Vec<Row>> {
         let statement = self.prepared(index, values, kind)?;
         self.query_blocking(async {
@@ -202,7 +227,7 @@ impl Session {
         index: usize,
         values: &[Value<'_>],
         kind: StatementKind,
-    ) -> Result<tokio_postgres::Statement> {
+    ) -> Result<Statement> {
         let prepared = self.statements.borrow().prepared(index, values, kind);
         if let Some(statement) = prepared {
             return Ok(statement);
@@ -223,9 +248,14 @@ impl Session {
     /// Begins a write transaction and returns whether the database has the mark of a move. This
     /// takes one round trip.
     pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
+        self.begin_and_find_mark("pg_advisory_xact_lock")
+    }
+
+    /// Begins a transaction with the write lock, which the function `lock` takes.
+    fn begin_and_find_mark(&self, lock: &str) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(
-            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
+            "begin isolation level read committed; select {lock}({WRITE_LOCK});
              select no from moves"
         )))?;
         // The row of the lock has another column.
@@ -236,6 +266,13 @@ impl Session {
             _ => false,
         };
         Ok(messages.iter().any(is_mark))
+    }
+
+    /// Begins the transaction of a set. Sets of all servers run concurrently, and no transaction of
+    /// [`Session::begin_write`] runs at the same time. Returns whether the database has the mark of
+    /// a move.
+    pub(super) fn begin_set(&self) -> Result<bool> {
+        self.begin_and_find_mark("pg_advisory_xact_lock_shared")
     }
 
     /// Begins a read transaction on one snapshot.

@@ -201,7 +201,7 @@ async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
 #[tokio::test]
 async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_another() {
     let own = PostgresBackend::new();
-    let options = PostgresOptions { serves: false, readers: 1 };
+    let options = PostgresOptions { serves: false, readers: 1, ..PostgresOptions::default() };
     let openings = [own.url(), own.url(), own.url()]
         .map(|url| tokio::task::spawn_blocking(move || postgres::open(&url, options)));
     for opening in openings {
@@ -250,7 +250,7 @@ async fn tls_is_as_strict_as_the_url_says() {
         (format!("{named}?sslrootcert={empty}"), false),
     ] {
         let database: DatabaseUrl = url.parse().unwrap();
-        let options = PostgresOptions { serves: false, readers: 1 };
+        let options = PostgresOptions { serves: false, readers: 1, ..PostgresOptions::default() };
         let opened = postgres::open(&database, options);
         assert_eq!(opened.is_ok(), connects, "{url}: {opened:?}");
         let Ok(store) = opened else { continue };

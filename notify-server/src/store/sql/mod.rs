@@ -1,7 +1,7 @@
 //! Runs the store's SQL: a writer thread with group commit, a pool of read-only connections, and
 //! one interface to the statements and rows of both databases. Nothing here logs.
 
-mod answer;
+pub(super) mod answer;
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fault;
@@ -14,6 +14,7 @@ pub(super) mod row;
 pub(super) mod value;
 pub(super) mod writer;
 
+pub(in crate::store) use answer::{Answer, pack, unpack};
 pub(in crate::store) use connection::{Connection, OptionalExtension, Row};
 pub use error::FileMissing;
 pub(in crate::store) use error::{Error, Result};

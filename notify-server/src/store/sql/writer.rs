@@ -3,7 +3,7 @@
 //! their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -40,7 +40,12 @@ pub(in crate::store) struct WriteTx<'c> {
     changes: &'c mut Vec<Change>,
 }
 
-impl WriteTx<'_> {
+impl<'c> WriteTx<'c> {
+    /// A transaction that is open on `connection`.
+    pub(in crate::store) fn new(connection: &'c Connection, changes: &'c mut Vec<Change>) -> Self {
+        Self { connection, changes }
+    }
+
     /// Records a change for the listeners.
     pub(in crate::store) fn changed(&mut self, change: impl Into<Change>) {
         let change = change.into();
@@ -69,7 +74,7 @@ impl std::ops::Deref for WriteTx<'_> {
 
 /// A waiting write. Its work and its result are boxed, so that this code is compiled once and not
 /// for every operation.
-struct Job {
+pub(in crate::store) struct Job {
     operation: Operation,
     work: Option<Work>,
     /// The entry of the audit trail that belongs to the write, if an operator requested it.
@@ -80,12 +85,55 @@ struct Job {
     caller: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
+/// The result of a write that its caller waits for.
+pub(in crate::store) struct JobResult(oneshot::Receiver<Result<Answer, StoreError>>);
+
+impl JobResult {
+    /// Waits for the result, at most until the deadline of the caller.
+    pub(in crate::store) async fn wait(self) -> Result<Answer, StoreError> {
+        let result = before_deadline(self.0)
+            .await?
+            .unwrap_or_else(|_| Err(unavailable("the writer has stopped")));
+        if result.is_ok() {
+            // Later writes of the request belong to the same change.
+            audit::discard_pending();
+        }
+        result
+    }
+}
+
 /// The statements of a write.
-type Work = Box<dyn FnOnce(&mut WriteTx<'_>) -> Result<Answer, StoreError> + Send>;
+pub(in crate::store) type Work =
+    Box<dyn FnOnce(&mut WriteTx<'_>) -> Result<Answer, StoreError> + Send>;
 
 impl Job {
+    /// Makes a job, and the receiver of its result.
+    pub(in crate::store) fn new(operation: Operation, work: Work) -> (Self, JobResult) {
+        let (caller, result) = oneshot::channel();
+        let job = Self {
+            operation,
+            work: Some(work),
+            audit: audit::pending(),
+            deadline: deadline(),
+            result: None,
+            caller,
+        };
+        (job, JobResult(result))
+    }
+
+    /// Whether the write belongs to the request of an operator, and adds to the audit trail.
+    pub(in crate::store) fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    /// Sets the result of a write that ran without [`Job::run`].
+    pub(in crate::store) fn set_answer(&mut self, answer: Answer) {
+        self.work = None;
+        self.result = Some(Ok(answer));
+    }
+
     /// Whether the caller still waits.
-    fn is_awaited(&self) -> bool {
+    pub(in crate::store) fn is_awaited(&self) -> bool {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
@@ -107,7 +155,7 @@ impl Job {
     }
 
     /// Sends the result to the caller. If the whole batch failed, `batch_failure` is the cause.
-    fn answer(self, batch_failure: Option<&str>) {
+    pub(in crate::store) fn answer(self, batch_failure: Option<&str>) {
         let result = if let Some(cause) = batch_failure {
             // Even a refusal may depend on data of the batch that was lost.
             Err(unavailable(cause))
@@ -124,7 +172,7 @@ impl Job {
     }
 
     /// The operation of a write that succeeded.
-    fn succeeded_operation(&self) -> Option<Operation> {
+    pub(in crate::store) fn succeeded_operation(&self) -> Option<Operation> {
         let has_succeeded = self.result.as_ref().is_some_and(Result::is_ok);
         has_succeeded.then_some(self.operation)
     }
@@ -160,6 +208,7 @@ pub(in crate::store) struct Writer {
     pub(in crate::store) commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
+    resync_requested: Arc<AtomicBool>,
     /// The writer loop of a store without threads.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
@@ -181,6 +230,7 @@ impl Writer {
         let commits = Arc::clone(&writer_loop.commits);
         let faults = Arc::clone(&writer_loop.faults);
         let start_hook = Arc::clone(&writer_loop.start_hook);
+        let resync_requested = Arc::clone(&writer_loop.resync_requested);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -191,6 +241,7 @@ impl Writer {
             commits,
             start_hook,
             faults,
+            resync_requested,
             #[cfg(any(test, feature = "testing"))]
             inline: None,
             #[cfg(any(test, feature = "testing"))]
@@ -209,6 +260,7 @@ impl Writer {
         let commits = Arc::clone(&writer_loop.commits);
         let faults = Arc::clone(&writer_loop.faults);
         let start_hook = Arc::clone(&writer_loop.start_hook);
+        let resync_requested = Arc::clone(&writer_loop.resync_requested);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         Self {
             jobs: RwLock::new(Some(jobs)),
@@ -216,6 +268,7 @@ impl Writer {
             commits,
             start_hook,
             faults,
+            resync_requested,
             inline: Some(Mutex::new((writer_loop, waiting))),
             arrived: tokio::sync::Notify::new(),
         }
@@ -254,21 +307,25 @@ impl Writer {
     }
 
     async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
-        let (caller, answer) = oneshot::channel();
-        let deadline = deadline();
-        let audit = audit::pending();
-        self.send(Job { operation, work: Some(work), audit, deadline, result: None, caller })?;
-        let result = before_deadline(answer)
-            .await?
-            .unwrap_or_else(|_| Err(unavailable("the writer has stopped")));
-        if result.is_ok() {
-            // Later writes of the request belong to the same change.
-            audit::discard_pending();
-        }
-        result
+        let (job, result) = Job::new(operation, work);
+        self.send(job)?;
+        result.wait().await
     }
 
-    fn send(&self, job: Job) -> Result<(), StoreError> {
+    /// Adds a job to the queue. Answers its caller if that fails.
+    pub(in crate::store) fn send_or_answer(&self, job: Job) {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = jobs.as_ref() else { return job.answer(Some("the store is closed")) };
+        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = jobs.try_send(job) {
+            job.answer(Some("too many writes are waiting"));
+        }
+    }
+
+    /// Adds a job to the queue.
+    ///
+    /// # Errors
+    /// `Unavailable` when the queue is full or the store is closed.
+    pub(in crate::store) fn send(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
         jobs.try_send(job).map_err(|error| match error {
@@ -298,9 +355,13 @@ impl Writer {
     }
 
     /// The faults that tests inject.
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "a test seam"))]
-    pub(in crate::store) fn faults(&self) -> &Faults {
+    pub(in crate::store) fn faults(&self) -> &Arc<Faults> {
         &self.faults
+    }
+
+    /// Makes the next commit report [`Change::Resync`] when it is set.
+    pub(in crate::store) fn resync_requested(&self) -> &Arc<AtomicBool> {
+        &self.resync_requested
     }
 }
 
@@ -325,6 +386,9 @@ struct WriterLoop {
     commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
+    /// Set when the reply to the commit of a set was lost. Such a commit holds the write lock until
+    /// it ends, so the next commit of this thread is later.
+    resync_requested: Arc<AtomicBool>,
 }
 
 impl WriterLoop {
@@ -343,6 +407,7 @@ impl WriterLoop {
             commits: Arc::default(),
             start_hook: Arc::default(),
             faults: Arc::default(),
+            resync_requested: Arc::default(),
         }
     }
 
@@ -429,7 +494,7 @@ impl WriterLoop {
                 connection.rollback_to_savepoint()?;
             }
         }
-        reach_failpoints(batch, Stage::Written);
+        reach_failpoints(&*batch, Stage::Written);
         let hook = self.start_hook.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hook) = &*hook {
             *start = start_due(connection, hook, &mut changes)?;
@@ -437,6 +502,7 @@ impl WriterLoop {
         drop(hook);
         self.backend.check()?;
         self.faults.at_commit()?;
+        self.resync_pending |= self.resync_requested.swap(false, Ordering::AcqRel);
         if self.resync_pending {
             changes.push(Change::Resync);
         }
@@ -444,7 +510,7 @@ impl WriterLoop {
         self.resync_pending = true;
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        reach_failpoints(batch, Stage::Committed);
+        reach_failpoints(&*batch, Stage::Committed);
         self.faults.at_commit_reply()?;
         self.resync_pending = false;
         Ok(changes)
@@ -514,10 +580,13 @@ fn begin<'k>(
 }
 
 /// Passes the fail points of the operations that succeeded, where tests kill the process.
-fn reach_failpoints(batch: &[Job], stage: Stage) {
+pub(in crate::store) fn reach_failpoints<'j>(
+    batch: impl IntoIterator<Item = &'j Job>,
+    stage: Stage,
+) {
     if cfg!(any(test, feature = "testing")) {
         batch
-            .iter()
+            .into_iter()
             .filter_map(|job| job.succeeded_operation())
             .for_each(|operation| failpoint::reach(operation.as_str(), stage));
     }

@@ -93,7 +93,8 @@ fn start(
     )
     .map_err(|error| open::unusable(&path, error))?;
     Ok(Store::new(StoreParts {
-        writer,
+        writer: Arc::new(writer),
+        sets: None,
         readers,
         listeners,
         busy,

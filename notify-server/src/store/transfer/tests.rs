@@ -54,7 +54,7 @@ impl Installation {
     }
 
     fn open_postgres(&self) -> Result<(), postgres::OpenError> {
-        let options = PostgresOptions { serves: false, readers: 1 };
+        let options = PostgresOptions { serves: false, readers: 1, ..PostgresOptions::default() };
         postgres::open(&self.database.url().parse().unwrap(), options).map(drop)
     }
 }
@@ -323,7 +323,7 @@ fn file_in_transfer_cannot_be_opened() {
 fn open_store_cannot_write_after_a_transfer() {
     let home = Installation::new();
     moved(&home.file(), &home.postgres()).unwrap();
-    let options = PostgresOptions { serves: false, readers: 1 };
+    let options = PostgresOptions { serves: false, readers: 1, ..PostgresOptions::default() };
     let asleep = postgres::open(&home.database.url().parse().unwrap(), options).unwrap();
     moved(&home.postgres(), &home.named("back.db")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

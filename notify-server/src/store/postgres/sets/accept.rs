@@ -1,0 +1,264 @@
+//! Sets of accepted notifications.
+
+use std::collections::{HashMap, HashSet};
+
+use notify_core::{NotificationCreated, Platform, Target, Timestamp};
+
+use super::{SetKind, SetTx, WriteSet};
+use crate::store::idempotency::EXPIRED_DELETED_MAX;
+use crate::store::notification::{AcceptNotification, NotificationRow};
+use crate::store::sql::row::count;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, params};
+use crate::store::{
+    Idempotent, IdempotentRequest, Operation, REPLAY_KEPT_MS, StoreError, platform_code,
+};
+
+/// The most device ids that a notification in a set names.
+const IDS_MAX: usize = 64;
+
+impl WriteSet for AcceptNotification {
+    type Answer = Idempotent<NotificationCreated>;
+    const KIND: SetKind = SetKind::Accept;
+    const OPERATION: Operation = Operation::AcceptNotification;
+
+    fn fits(&self) -> bool {
+        self.notification.poll.is_none() && named_ids(&self.notification.target).count() <= IDS_MAX
+    }
+
+    fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
+        self.write(tx)
+    }
+
+    fn write_set(
+        tx: &mut SetTx<'_>,
+        accepts: &[&Self],
+    ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
+        let known = accepts_with_known_ids(tx, accepts)?;
+        let mut rows = Vec::with_capacity(accepts.len());
+        for (place, accept) in accepts.iter().enumerate() {
+            let row = accept.notification.row();
+            let ids = named_ids(&accept.notification.target).count() as u64;
+            let are_all_unknown = row.is_due() && ids > 0 && !known.contains(&place);
+            let created = NotificationCreated {
+                id: accept.notification.id.clone(),
+                unknown: are_all_unknown.then_some(ids),
+            };
+            rows.push(AcceptRow { place, accept, row, created });
+        }
+        let unclaimed = claim_keys(tx, &rows)?;
+        rows.retain(|row| !unclaimed.contains(&row.place));
+        let inserted = insert(tx, &rows)?;
+        release_keys(tx, rows.iter().filter(|row| !inserted.contains(&row.place)))?;
+        rows.retain(|row| inserted.contains(&row.place));
+        let mut answers: Vec<_> = accepts.iter().map(|_| None).collect();
+        for row in rows {
+            tx.changed(row.row.change());
+            answers[row.place] = Some(Idempotent::Executed(row.created));
+        }
+        Ok(answers)
+    }
+}
+
+/// An accept in a set.
+struct AcceptRow<'a> {
+    /// The position in the set.
+    place: usize,
+    accept: &'a AcceptNotification,
+    row: NotificationRow<'a>,
+    /// The response.
+    created: NotificationCreated,
+}
+
+/// The ids that a target names, each with the platform whose list has it.
+fn named_ids(target: &Target) -> impl Iterator<Item = (&str, Option<Platform>)> {
+    let lists = match target {
+        Target::Devices { android, ios, any } => {
+            [(android, Some(Platform::Android)), (ios, Some(Platform::Ios)), (any, None)].into()
+        }
+        _ => Vec::new(),
+    };
+    lists.into_iter().flat_map(|(ids, platform)| ids.iter().map(move |id| (id.as_str(), platform)))
+}
+
+/// The positions of the accepts of which at least one named id is a device.
+fn accepts_with_known_ids(
+    tx: &SetTx<'_>,
+    accepts: &[&AcceptNotification],
+) -> sql::Result<HashSet<usize>> {
+    let (mut places, mut apps, mut ids, mut platforms) = (vec![], vec![], vec![], vec![]);
+    for (place, accept) in accepts.iter().enumerate() {
+        if !accept.notification.row().is_due() {
+            continue;
+        }
+        for (id, platform) in named_ids(&accept.notification.target) {
+            places.push(place as i64);
+            apps.push(accept.app.0);
+            ids.push(id);
+            platforms.push(platform.map(platform_code));
+        }
+    }
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows = tx.query(
+        "select distinct g.place
+         from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) g (place, app_no, id, platform)
+         join devices d on d.app_no = g.app_no and d.device_id = g.id
+         where g.platform is null or (d.key >> 40 & 7) = g.platform",
+        &[&places, &apps, &ids, &platforms],
+    )?;
+    places_of(&rows)
+}
+
+/// Reads the first column as positions in the set.
+fn places_of(rows: &[tokio_postgres::Row]) -> sql::Result<HashSet<usize>> {
+    let place =
+        |row| sql::Row::Postgres(row).get::<i64>(0).map(|place| place.unsigned_abs() as usize);
+    rows.iter().map(place).collect()
+}
+
+/// The keys of requests as parameters.
+#[derive(Default)]
+struct Keys<'a> {
+    apps: Vec<i64>,
+    paths: Vec<&'a str>,
+    keys: Vec<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    fn push(&mut self, app: i64, once: &'a IdempotentRequest) {
+        self.apps.push(app);
+        self.paths.push(&once.path);
+        self.keys.push(&once.key);
+    }
+}
+
+/// Claims the idempotency keys of a set by storing the responses. Returns the positions of the rows
+/// whose key was not claimed: it has a response already, or another row of the set has the same key.
+/// Of two sets with the same key, the second waits for the end of the first.
+fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, StoreError> {
+    let mut keys = Keys::default();
+    let (mut digests, mut responses, mut times) = (vec![], vec![], vec![]);
+    let mut unclaimed = HashMap::new();
+    let mut refused = HashSet::new();
+    let mut newest = None;
+    for row in rows {
+        let Some(once) = &row.accept.once else { continue };
+        let key = (row.accept.app.0, once.path.as_str(), once.key.as_str());
+        if unclaimed.contains_key(&key) {
+            refused.insert(row.place);
+            continue;
+        }
+        unclaimed.insert(key, row.place);
+        keys.push(row.accept.app.0, once);
+        digests.push(&once.digest[..]);
+        responses.push(serde_json::to_string(&row.created)?);
+        times.push(once.at.as_ms());
+        newest = newest.max(Some(once.at));
+    }
+    let Some(newest) = newest else { return Ok(refused) };
+    delete_expired_keys(tx, newest, times.len())?;
+    let claimed = tx.query(
+        "insert into idempotency as i (app_no, path, key, digest, answer, at)
+         select * from unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[])
+         order by 1, 2, 3
+         on conflict (app_no, path, key) do update
+         set digest = excluded.digest, answer = excluded.answer, at = excluded.at
+         where i.at <= excluded.at - $7::bigint
+         returning app_no, path, key",
+        &[&keys.apps, &keys.paths, &keys.keys, &digests, &responses, &times, &REPLAY_KEPT_MS],
+    )?;
+    let claimed: HashSet<(i64, &str, &str)> =
+        claimed.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    unclaimed.retain(|key, _| !claimed.contains(key));
+    refused.extend(unclaimed.into_values());
+    Ok(refused)
+}
+
+/// Deletes expired keys, for each new key as many as a row-by-row write does.
+fn delete_expired_keys(tx: &SetTx<'_>, now: Timestamp, new: usize) -> sql::Result<()> {
+    // Rows that another set deletes are skipped, so that sets do not wait for each other.
+    tx.query(
+        "delete from idempotency where ctid = any (array(
+           select ctid from idempotency where at <= $1::bigint order by at limit $2::bigint
+           for update skip locked))",
+        &[&now.plus_ms(-REPLAY_KEPT_MS).as_ms(), &count(new as u64 * EXPIRED_DELETED_MAX)],
+    )?;
+    Ok(())
+}
+
+/// Deletes the responses of rows that were not inserted after all.
+fn release_keys<'a>(
+    tx: &SetTx<'_>,
+    rows: impl Iterator<Item = &'a AcceptRow<'a>>,
+) -> Result<(), StoreError> {
+    for row in rows {
+        if let Some(once) = &row.accept.once {
+            tx.prepare_cached(
+                "delete from idempotency where app_no = ?1 and path = ?2 and key = ?3",
+            )?
+            .execute(params![row.accept.app.0, once.path, once.key])?;
+        }
+    }
+    Ok(())
+}
+
+/// Inserts the rows that fit: the application lives, the campaign is active, and the id is free.
+/// Returns the positions of the inserted rows.
+fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>> {
+    let campaigns: Vec<_> = rows.iter().map(|row| row.row.campaign_id()).collect();
+    let campaigns: Vec<_> =
+        campaigns.iter().map(|id| id.as_ref().map(|id| &id.0.as_bytes()[..])).collect();
+    macro_rules! column {
+        ($row:ident => $value:expr) => {
+            &rows.iter().map(|$row| $value).collect::<Vec<_>>()
+        };
+    }
+    // One order of the ids for all sets avoids deadlocks on the unique index. Of two rows with the same
+    // id, the first wins.
+    let inserted = tx.query(
+        "with given as materialized (
+           select g.*, nextval('notifications_no_seq') as seq
+           from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[],
+             $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::text[],
+             $13::bigint[], $14::bytea[], $15::text[], $16::bool[])
+             g (place, app_no, id, origin, status, created_at, due_at, local_time, request, platforms,
+             names_devices, tag, ttl_seconds, campaign_id, collapse_key, is_due)),
+         made as (
+           insert into notifications (no, app_no, id, origin, status, created_at, due_at, local_time,
+             request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
+             collapse_key, next_zone_at)
+           select g.app_no << 43 | g.seq, g.app_no, g.id, g.origin, g.status, g.created_at, g.due_at,
+             g.local_time, g.request, g.platforms, g.names_devices, g.tag, g.ttl_seconds,
+             g.campaign_id, case when g.is_due then a.device_sequence end, g.collapse_key,
+             case when g.local_time is not null then g.created_at end
+           from given g join apps a on a.no = g.app_no and a.status <> 'erasing'
+           where g.campaign_id is null or exists (
+             select 1 from campaigns c
+             where c.app_no = g.app_no and c.id = g.campaign_id and c.status = 'active')
+           order by g.app_no, g.id, g.place
+           on conflict (app_no, id) do nothing
+           returning no)
+         select g.place from made m join given g on g.app_no << 43 | g.seq = m.no",
+        &[
+            column!(row => row.place as i64),
+            column!(row => row.accept.app.0),
+            column!(row => row.row.id.as_str()),
+            column!(row => row.row.origin.as_str()),
+            column!(row => row.row.status.as_str()),
+            column!(row => row.row.at.as_ms()),
+            column!(row => row.row.due_at.map(Timestamp::as_ms)),
+            column!(row => row.row.local_time),
+            column!(row => row.row.request),
+            column!(row => row.row.platforms),
+            column!(row => i64::from(row.row.names_devices)),
+            column!(row => row.row.tag),
+            column!(row => i64::from(row.row.ttl_seconds)),
+            &campaigns,
+            column!(row => row.row.collapse_key),
+            column!(row => row.row.is_due()),
+        ],
+    )?;
+    places_of(&inserted)
+}
