@@ -21,10 +21,12 @@ pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of}
 pub(super) use self::erase::{IdLists, NamedIds};
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
-pub(super) use self::register::replace_moved;
-use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, by_id, keys_by_address};
+pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
+pub(super) use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert};
+use self::row::{by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
 use crate::store::page::{CursorCodec, PageBuilder};
+use crate::store::postgres::{RegisterDevice, WriteLastSeen};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
@@ -65,8 +67,8 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<Success>, StoreError> {
         let wanted = Arc::new(DeviceUpsert::of_registration(app, registration)?);
-        if once.is_none() && self.heuristic.looks_unchanged() {
-            // A read that finds no change is far cheaper than a commit.
+        if self.sets.is_none() && once.is_none() && self.heuristic.looks_unchanged() {
+            // A read that finds no change is far cheaper than a commit. A set reads first by itself.
             let requested = Arc::clone(&wanted);
             let unchanged = self
                 .readers
@@ -82,15 +84,10 @@ impl Store {
             }
         }
         let (seen, heuristic) = (Arc::clone(&self.seen), Arc::clone(&self.heuristic));
-        self.write_once(Operation::RegisterDevice, app, once, move |tx| {
-            let registered = register::register(tx, app, &wanted, at)?;
-            heuristic.record(registered == register::Registered::Changed);
-            if let register::Registered::Unchanged(key) = registered {
-                seen.record(key, at);
-            }
-            Ok(Success { success: true })
-        })
-        .await
+        let registered =
+            self.write_in_set(RegisterDevice { app, wanted, at, once, seen, heuristic }).await?;
+        self.write_seen_if_full().await?;
+        Ok(registered)
     }
 
     /// Subscribes a browser, a Messenger person or a chat. If the request has no device id, the
@@ -113,7 +110,7 @@ impl Store {
                 wanted.device_id = id;
             }
             let registered = register::subscribe(tx, app, &wanted, at)?;
-            if let register::Registered::Unchanged(key) = registered {
+            if let Registered::Unchanged(key) = registered {
                 seen.record(key, at);
             }
             if wanted.platform == Platform::Web
@@ -231,10 +228,7 @@ impl Store {
 
     async fn write_batch(&self, batch: &last_seen::Batch<'_>) -> Result<(), StoreError> {
         let rows = batch.rows.clone();
-        self.write(Operation::WriteLastSeen, move |tx| {
-            rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
-        })
-        .await?;
+        self.write_in_set(WriteLastSeen(rows)).await?;
         self.seen.remove_written(&batch.rows);
         Ok(())
     }
@@ -246,7 +240,7 @@ impl Store {
         app: AppNo,
         id: &DeviceId,
     ) -> Result<erase::RequestSearch, StoreError> {
-        let mut search = erase::RequestSearch::default();
+        let mut search = self.read(move |connection| erase::begin_search(connection, app)).await?;
         loop {
             let (id, so_far) = (id.clone(), search);
             let (next, more) = self

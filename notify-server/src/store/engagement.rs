@@ -14,7 +14,7 @@ use crate::store::sql::row::{event_code, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, params};
 use crate::store::{
-    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Operation, Store, StoreError,
+    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Store, StoreError, idempotency,
 };
 
 impl Store {
@@ -27,22 +27,7 @@ impl Store {
         at: Timestamp,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<EventsAccepted>, StoreError> {
-        self.write_once(Operation::RecordEvents, app, once, move |tx| {
-            require_app(tx, app)?;
-            let mut response = EventsAccepted::default();
-            let mut delta = DailyDelta::default();
-            for (index, event) in (0_u64..).zip(&events) {
-                match record(tx, app, event, at, &mut delta)? {
-                    None => response.accepted += 1,
-                    Some(reason) => {
-                        response.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
-                    }
-                }
-            }
-            daily_stats::add(tx, app, delta, at)?;
-            Ok(response)
-        })
-        .await
+        self.write_in_set(RecordEvents { app, events, at, once }).await
     }
 
     /// Reads the daily counters of a period, in the order of the days. Days without counters are
@@ -86,6 +71,45 @@ impl Store {
     }
 }
 
+/// Why an event is ignored.
+pub(super) const UNKNOWN_NOTIFICATION: &str = "unknown notification";
+pub(super) const UNKNOWN_DEVICE: &str = "unknown device";
+/// The events of the notification were deleted, so a repeated event would count again.
+pub(super) const EVENTS_NOT_KEPT: &str = "events of this notification are not kept any more";
+
+/// A request with events.
+pub(super) struct RecordEvents {
+    pub(super) app: AppNo,
+    pub(super) events: Vec<Event>,
+    pub(super) at: Timestamp,
+    pub(super) once: Option<IdempotentRequest>,
+}
+
+impl RecordEvents {
+    /// Records the events at most once.
+    pub(super) fn write(
+        &self,
+        tx: &mut WriteTx<'_>,
+    ) -> Result<Idempotent<EventsAccepted>, StoreError> {
+        let Self { app, events, at, once } = self;
+        idempotency::run(tx, *app, once.as_ref(), |tx| {
+            require_app(tx, *app)?;
+            let mut response = EventsAccepted::default();
+            let mut delta = DailyDelta::default();
+            for (index, event) in (0_u64..).zip(events) {
+                match record(tx, *app, event, *at, &mut delta)? {
+                    None => response.accepted += 1,
+                    Some(reason) => {
+                        response.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
+                    }
+                }
+            }
+            daily_stats::add(tx, *app, delta, *at)?;
+            Ok(response)
+        })
+    }
+}
+
 /// Records an event. If it cannot be recorded, returns the reason.
 fn record(
     tx: &mut WriteTx<'_>,
@@ -95,14 +119,13 @@ fn record(
     delta: &mut DailyDelta,
 ) -> Result<Option<&'static str>, StoreError> {
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
-        return Ok(Some("unknown notification"));
+        return Ok(Some(UNKNOWN_NOTIFICATION));
     };
     if !keeps_events(tx, notification)? {
-        // The events of the notification were deleted, so a repeated event would count again.
-        return Ok(Some("events of this notification are not kept any more"));
+        return Ok(Some(EVENTS_NOT_KEPT));
     }
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
-        return Ok(Some("unknown device"));
+        return Ok(Some(UNKNOWN_DEVICE));
     };
     let is_first = insert(tx, notification, device, event.kind, event.at.unwrap_or(at))?;
     if is_first {
@@ -122,15 +145,20 @@ fn record_event(
     event: &Event,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let kind = match event.kind {
-        EventType::Opened => WebhookEventType::EngagementOpened,
-        EventType::Clicked => WebhookEventType::EngagementClicked,
-        EventType::Received | EventType::Dismissed => return Ok(()),
-    };
+    let Some(kind) = webhook_type(event.kind) else { return Ok(()) };
     let at = event.at.unwrap_or(now).to_string();
     let refs =
         EventRefs { notification: Some(notification), device: Some(device), detail: Some(&at) };
     event::record(tx, app, kind, refs, now)
+}
+
+/// The type of the webhook event of an engagement event, if it has one.
+pub(super) fn webhook_type(kind: EventType) -> Option<WebhookEventType> {
+    match kind {
+        EventType::Opened => Some(WebhookEventType::EngagementOpened),
+        EventType::Clicked => Some(WebhookEventType::EngagementClicked),
+        EventType::Received | EventType::Dismissed => None,
+    }
 }
 
 /// Whether the engagement events of a notification are still kept.

@@ -1,12 +1,14 @@
 //! The promises of the store on both databases. Each promise has a check, which runs on an empty
 //! database.
 //!
-//! `#[apply(contract)]` turns a check into two tests, `<check>::sqlite` and `<check>::postgres`. A
-//! check without it is never called, so the compiler reports it as dead code.
+//! `#[apply(contract)]` turns a check into four tests: `<check>::sqlite`, and three on PostgreSQL. In
+//! `<check>::postgres`, writes are in sets; in `<check>::postgres_row_by_row`, none is; in
+//! `<check>::postgres_failing_sets`, every set fails, and its rows are written alone. A check without
+//! it is never called, so the compiler reports it as dead code.
 
 #![allow(clippy::unwrap_used, reason = "checks fail by panicking")]
 
-/// Declares the two tests of a check. The check takes an open store, or the database to open.
+/// Declares the tests of a check. The check takes an open store, or the database to open.
 macro_rules! contract {
     ($(#[$meta:meta])* async fn $name:ident($store:ident: &Store) $body:block) => {
         contract! { @tests $name, crate::store::contract::check_store, (super::$name) }
@@ -30,6 +32,18 @@ macro_rules! contract {
             async fn postgres() {
                 let backend = crate::store::postgres::tests::PostgresBackend::new();
                 $run(&backend, $($check)?).await;
+            }
+
+            #[tokio::test]
+            async fn postgres_row_by_row() {
+                use crate::store::postgres::{SetMode, tests::PostgresBackend};
+                $run(&PostgresBackend::with_sets(SetMode::Off), $($check)?).await;
+            }
+
+            #[tokio::test]
+            async fn postgres_failing_sets() {
+                use crate::store::postgres::{SetMode, tests::PostgresBackend};
+                $run(&PostgresBackend::with_sets(SetMode::Failing), $($check)?).await;
             }
         }
     };

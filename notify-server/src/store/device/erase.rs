@@ -64,12 +64,29 @@ const REQUESTS_PER_STEP: i64 = 1_000;
 const LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
 
 /// The state of a search for the requests that contain a device id.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RequestSearch {
     /// The numbers of the notifications whose requests contain the id.
     matches: Vec<i64>,
     /// The number of the last notification that was searched.
     up_to: i64,
+    /// The number of the last notification that is searched.
+    last: i64,
+}
+
+/// Begins a search. On PostgreSQL, notifications are not committed in the order of their numbers.
+/// All notifications up to the last one of the search are committed before the search begins.
+pub(super) fn begin_search(
+    connection: &Connection,
+    app: AppNo,
+) -> Result<RequestSearch, StoreError> {
+    connection.wait_for_writes()?;
+    let last = connection
+        .prepare_cached(
+            "select coalesce(max(no), 0) from notifications where app_no = ?1 and names_devices = 1",
+        )?
+        .query_row([app.0], |row| row.get(0))?;
+    Ok(RequestSearch { matches: Vec::new(), up_to: 0, last })
 }
 
 /// The part of a request that contains device ids.
@@ -115,9 +132,9 @@ pub(super) fn search_next(
 ) -> Result<(RequestSearch, bool), StoreError> {
     let mut requests = connection.prepare_cached(
         "select no, request from notifications
-         where app_no = ?1 and names_devices = 1 and no > ?2 order by no limit ?3",
+         where app_no = ?1 and names_devices = 1 and no > ?2 and no <= ?4 order by no limit ?3",
     )?;
-    let mut rows = requests.query([app.0, search.up_to, REQUESTS_PER_STEP])?;
+    let mut rows = requests.query([app.0, search.up_to, REQUESTS_PER_STEP, search.last])?;
     let mut scanned = 0;
     while let Some(row) = rows.next()? {
         search.up_to = row.get(0)?;
@@ -136,7 +153,7 @@ pub(super) fn remove_from_requests(
     id: &DeviceId,
     search: &RequestSearch,
 ) -> Result<(), StoreError> {
-    let mut newer = RequestSearch { matches: Vec::new(), up_to: search.up_to };
+    let mut newer = RequestSearch { matches: Vec::new(), up_to: search.last, last: i64::MAX };
     let mut has_more = true;
     while has_more {
         (newer, has_more) = search_next(tx, app, id, newer)?;

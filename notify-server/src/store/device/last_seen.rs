@@ -54,7 +54,7 @@ impl LastSeenBuffer {
     }
 
     /// Buffers the time of a registration.
-    pub(super) fn record(&self, key: DeviceKey, at: Timestamp) {
+    pub(in crate::store) fn record(&self, key: DeviceKey, at: Timestamp) {
         let mut buffer = self.lock();
         let newest = buffer.times.entry(key).or_insert(at);
         *newest = at.max(*newest);
@@ -146,12 +146,12 @@ impl Default for UnchangedHeuristic {
 
 impl UnchangedHeuristic {
     /// Whether the next registration probably changes nothing, so that reading first pays off.
-    pub(super) fn looks_unchanged(&self) -> bool {
+    pub(in crate::store) fn looks_unchanged(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
     /// Records whether a registration changed something.
-    pub(super) fn record(&self, changed: bool) {
+    pub(in crate::store) fn record(&self, changed: bool) {
         let by = if changed { -1 } else { UNCHANGED_WEIGHT };
         // Concurrent calls may lose an update. The score is only an estimate.
         let score = self.0.load(Ordering::Relaxed) + by;

@@ -29,13 +29,13 @@ pub(super) fn find_unchanged(
 }
 
 /// Whether a registration would leave the fields of a device as they are.
-fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
+pub(in crate::store) fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
     row.key.platform() == wanted.platform && row.fields == wanted.fields
 }
 
 /// The result of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Registered {
+pub(in crate::store) enum Registered {
     /// Something changed.
     Changed,
     /// Only the time of the registration changed. It may not be written yet.
@@ -43,7 +43,7 @@ pub(super) enum Registered {
 }
 
 /// Registers a device, or replaces all fields of an existing device.
-pub(super) fn register(
+pub(in crate::store) fn register(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     wanted: &DeviceUpsert,
@@ -233,7 +233,11 @@ fn change_platform(
 
 /// Writes the time of a registration that changed nothing, unless a newer one is stored or the
 /// device is gone.
-pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
+pub(in crate::store) fn write_seen(
+    tx: &Connection,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_seen (key, registered_at) select key, ?2 from devices
          where key = ?1 and registered_at < ?2

@@ -14,47 +14,47 @@ use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
 /// The values that a registration or subscription writes.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct DeviceUpsert {
-    pub(super) device_id: DeviceId,
-    pub(super) platform: Platform,
-    pub(super) fields: Fields,
-    pub(super) address_hash: Option<i64>,
+pub(in crate::store) struct DeviceUpsert {
+    pub(in crate::store) device_id: DeviceId,
+    pub(in crate::store) platform: Platform,
+    pub(in crate::store) fields: Fields,
+    pub(in crate::store) address_hash: Option<i64>,
 }
 
 /// The fields that a registration replaces.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Fields {
-    pub(super) address: Option<String>,
-    pub(super) ios_env: Option<IosEnv>,
-    pub(super) push_disabled: bool,
-    pub(super) utc_offset_minutes: i32,
+pub(in crate::store) struct Fields {
+    pub(in crate::store) address: Option<String>,
+    pub(in crate::store) ios_env: Option<IosEnv>,
+    pub(in crate::store) push_disabled: bool,
+    pub(in crate::store) utc_offset_minutes: i32,
     /// Canonical JSON: the fields that are set, in a fixed order.
-    pub(super) details: String,
-    pub(super) p256dh: Option<String>,
-    pub(super) auth: Option<String>,
+    pub(in crate::store) details: String,
+    pub(in crate::store) p256dh: Option<String>,
+    pub(in crate::store) auth: Option<String>,
 }
 
 /// A stored device.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct DeviceRow {
-    pub(super) key: DeviceKey,
-    pub(super) device_id: String,
-    pub(super) fields: Fields,
+pub(in crate::store) struct DeviceRow {
+    pub(in crate::store) key: DeviceKey,
+    pub(in crate::store) device_id: String,
+    pub(in crate::store) fields: Fields,
     /// Whether the device was disabled as unregistered.
-    pub(super) dead: bool,
-    pub(super) created_at: Timestamp,
-    pub(super) registered_at: Timestamp,
+    pub(in crate::store) dead: bool,
+    pub(in crate::store) created_at: Timestamp,
+    pub(in crate::store) registered_at: Timestamp,
 }
 
 /// The columns of [`DEVICES`] that [`DeviceRow::read`] reads.
-pub(super) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
+pub(in crate::store) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
     max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The time of the last written registration, as an expression over [`DEVICES`].
 pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
 /// later registrations that changed nothing.
-pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
+pub(in crate::store) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
 
 impl DeviceRow {
     /// Whether the device is neither disabled by the app nor reported as unregistered.
@@ -70,7 +70,7 @@ impl DeviceRow {
     }
 
     /// Reads a device from a row of [`DEVICE_COLUMNS`].
-    pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
+    pub(in crate::store) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let ios_env = match row.get::<Option<i64>>(3)? {
             Some(code) => Some(env_of(code).ok_or_else(|| unexpected_value(3, Type::Integer))?),
             None => None,

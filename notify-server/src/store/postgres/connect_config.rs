@@ -38,6 +38,9 @@ pub(super) struct ConnectConfig {
     tls: Option<MakeRustlsConnect>,
     /// The host, port and name of the database, for display.
     pub(super) place: String,
+    /// Whether each statement waits a random moment before it runs.
+    #[cfg(test)]
+    pub(super) has_pauses: bool,
 }
 
 impl ConnectConfig {
@@ -60,7 +63,15 @@ impl ConnectConfig {
             in_any_order: parsed.config.get_load_balance_hosts() == LoadBalanceHosts::Random,
             tls: tls::connector(&parsed.tls)?,
             place: parsed.place,
+            #[cfg(test)]
+            has_pauses: false,
         })
+    }
+
+    /// Makes each statement wait a random moment before it runs, or not.
+    #[cfg(test)]
+    pub(super) fn with_pauses(self, has_pauses: bool) -> Self {
+        Self { has_pauses, ..self }
     }
 
     /// Connects and applies the session settings. Must not be called on a thread of a runtime.
@@ -71,6 +82,8 @@ impl ConnectConfig {
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
         let client = runtime.block_on(self.connect_client()).map_err(Error::Postgres)?;
         let session = Session::new(runtime, client);
+        #[cfg(test)]
+        session.has_pauses.set(self.has_pauses);
         configure_session(&session)?;
         Ok(session)
     }

@@ -31,7 +31,7 @@ pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use session::Session;
 pub use sets::SetMode;
-pub(in crate::store) use sets::{SetWriters, WriteSet};
+pub(in crate::store) use sets::{RegisterDevice, SetWriters, WriteLastSeen, WriteSet};
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
@@ -58,7 +58,10 @@ fn open_on_this_thread(
     url: &DatabaseUrl,
     options: PostgresOptions,
 ) -> Result<Arc<Store>, OpenError> {
-    let target = Arc::new(ConnectConfig::of(url).map_err(OpenError::Certificates)?);
+    let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
+    #[cfg(test)]
+    let target = target.with_pauses(options.has_pauses);
+    let target = Arc::new(target);
     let place = target.place.clone();
     migrate(&target, OLDER_WAIT)?;
     let server = fastrand::u64(..);

@@ -42,11 +42,20 @@ pub struct PostgresOptions {
     pub readers: usize,
     /// How the process uses sets, if it serves.
     pub sets: SetMode,
+    /// Whether each statement waits a random moment before it runs.
+    #[cfg(test)]
+    pub has_pauses: bool,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { serves: true, readers: READERS_DEFAULT, sets: SetMode::On }
+        Self {
+            serves: true,
+            readers: READERS_DEFAULT,
+            sets: SetMode::On,
+            #[cfg(test)]
+            has_pauses: false,
+        }
     }
 }
 

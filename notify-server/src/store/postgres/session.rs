@@ -90,6 +90,10 @@ pub(in crate::store) struct Session {
     is_broken: Cell<bool>,
     /// The longest wait for a reply.
     pub(super) reply_wait: Cell<Duration>,
+    /// Whether each statement waits a random moment before it runs, so that the statements of
+    /// concurrent transactions interleave differently each time.
+    #[cfg(test)]
+    pub(super) has_pauses: Cell<bool>,
 }
 
 impl Drop for Session {
@@ -113,6 +117,8 @@ impl Session {
             pending_sql: Cell::new(""),
             is_broken: Cell::new(false),
             reply_wait: Cell::new(REPLY_WAIT),
+            #[cfg(test)]
+            has_pauses: Cell::new(false),
         }
     }
 
@@ -130,6 +136,10 @@ impl Session {
         wait: Duration,
         query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
+        #[cfg(test)]
+        if self.has_pauses.get() {
+            std::thread::sleep(Duration::from_micros(fastrand::u64(..1_500)));
+        }
         let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
         let query = pin!(query);
         let failure = match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
@@ -273,6 +283,12 @@ impl Session {
     /// a move.
     pub(super) fn begin_set(&self) -> Result<bool> {
         self.begin_and_find_mark("pg_advisory_xact_lock_shared")
+    }
+
+    /// Waits until all transactions of sets that have begun have ended. Blocks new ones until the
+    /// end of the current transaction.
+    pub(in crate::store) fn wait_for_writes(&self) -> Result<()> {
+        self.execute_batch(&format!("select pg_advisory_xact_lock({WRITE_LOCK})"))
     }
 
     /// Begins a read transaction on one snapshot.

@@ -107,7 +107,7 @@ pub(super) fn type_of(kind: Type) -> PgType {
 /// Translates a statement. `?1` becomes `$1`, and `instr` becomes `strpos`. `max` with two
 /// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`. Hints for the
 /// query planner of SQLite are removed.
-fn to_postgres_sql(sql: &str) -> String {
+pub(super) fn to_postgres_sql(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
     while let Some(next) = rest.chars().next() {

@@ -1,5 +1,6 @@
 //! Tests of PostgreSQL only.
 
+mod concurrency;
 mod tables;
 
 use std::sync::Arc;
@@ -7,17 +8,22 @@ use std::sync::Arc;
 use notify_core::Platform;
 
 use super::testing::{TestCluster, TestDatabase};
-use super::{DatabaseUrl, OpenError, PostgresOptions};
+use super::{DatabaseUrl, OpenError, PostgresOptions, SetMode};
 use crate::store::contract::{Backend, fixtures};
 use crate::store::sql::Fault;
 use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
 
 /// A separate database.
-pub(in crate::store) struct PostgresBackend(TestDatabase);
+pub(in crate::store) struct PostgresBackend(TestDatabase, SetMode);
 
 impl PostgresBackend {
     pub(in crate::store) fn new() -> Self {
-        Self(TestCluster::shared().database())
+        Self::with_sets(SetMode::On)
+    }
+
+    /// As [`PostgresBackend::new`], with another use of sets.
+    pub(in crate::store) fn with_sets(sets: SetMode) -> Self {
+        Self(TestCluster::shared().database(), sets)
     }
 
     fn url(&self) -> DatabaseUrl {
@@ -29,7 +35,7 @@ impl PostgresBackend {
     }
 
     fn open(&self) -> Arc<Store> {
-        self.try_open(PostgresOptions::default()).unwrap()
+        self.try_open(PostgresOptions { sets: self.1, ..PostgresOptions::default() }).unwrap()
     }
 }
 

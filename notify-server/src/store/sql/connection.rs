@@ -127,6 +127,15 @@ impl Connection {
         }
     }
 
+    /// Waits until every write that has begun has ended. On SQLite there is nothing to wait for,
+    /// since a read sees every write that was numbered before it.
+    pub(in crate::store) fn wait_for_writes(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(session) => session.wait_for_writes(),
+        }
+    }
+
     /// Blocks all other writers for the lifetime of this connection.
     pub(in crate::store) fn block_writers(&self) -> Result<()> {
         match self {

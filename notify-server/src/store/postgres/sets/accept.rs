@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use notify_core::{NotificationCreated, Platform, Target, Timestamp};
 
-use super::{SetKind, SetTx, WriteSet};
+use super::{SetKind, SetTx, WriteSet, column};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
 use crate::store::notification::{AcceptNotification, NotificationRow};
 use crate::store::sql::row::count;
@@ -210,11 +210,6 @@ fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>>
     let campaigns: Vec<_> = rows.iter().map(|row| row.row.campaign_id()).collect();
     let campaigns: Vec<_> =
         campaigns.iter().map(|id| id.as_ref().map(|id| &id.0.as_bytes()[..])).collect();
-    macro_rules! column {
-        ($row:ident => $value:expr) => {
-            &rows.iter().map(|$row| $value).collect::<Vec<_>>()
-        };
-    }
     // One order of the ids for all sets avoids deadlocks on the unique index. Of two rows with the same
     // id, the first wins.
     let inserted = tx.query(
@@ -242,22 +237,22 @@ fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>>
            returning no)
          select g.place from made m join given g on g.app_no << 43 | g.seq = m.no",
         &[
-            column!(row => row.place as i64),
-            column!(row => row.accept.app.0),
-            column!(row => row.row.id.as_str()),
-            column!(row => row.row.origin.as_str()),
-            column!(row => row.row.status.as_str()),
-            column!(row => row.row.at.as_ms()),
-            column!(row => row.row.due_at.map(Timestamp::as_ms)),
-            column!(row => row.row.local_time),
-            column!(row => row.row.request),
-            column!(row => row.row.platforms),
-            column!(row => i64::from(row.row.names_devices)),
-            column!(row => row.row.tag),
-            column!(row => i64::from(row.row.ttl_seconds)),
+            column!(rows, row => row.place as i64),
+            column!(rows, row => row.accept.app.0),
+            column!(rows, row => row.row.id.as_str()),
+            column!(rows, row => row.row.origin.as_str()),
+            column!(rows, row => row.row.status.as_str()),
+            column!(rows, row => row.row.at.as_ms()),
+            column!(rows, row => row.row.due_at.map(Timestamp::as_ms)),
+            column!(rows, row => row.row.local_time),
+            column!(rows, row => row.row.request),
+            column!(rows, row => row.row.platforms),
+            column!(rows, row => i64::from(row.row.names_devices)),
+            column!(rows, row => row.row.tag),
+            column!(rows, row => i64::from(row.row.ttl_seconds)),
             &campaigns,
-            column!(row => row.row.collapse_key),
-            column!(row => row.row.is_due()),
+            column!(rows, row => row.row.collapse_key),
+            column!(rows, row => row.row.is_due()),
         ],
     )?;
     places_of(&inserted)

@@ -9,7 +9,12 @@
 //! request. So [`WriteSet::write_alone`] is what an operation means, and a set only makes it
 //! quicker. SQLite has no round trips to save, and no sets.
 
-pub(in crate::store) mod accept;
+mod accept;
+mod engagement;
+mod event_log;
+mod register;
+
+pub(in crate::store) use register::{RegisterDevice, WriteLastSeen};
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -38,6 +43,8 @@ use crate::store::{Change, Operation, StoreError};
 const WRITERS_MAX: usize = 4;
 /// The most rows of a set. Larger sets save little: 43 µs a row with 256 rows, and 38 µs with 1,024.
 const ROWS_MAX: usize = WRITES_PER_COMMIT_MAX;
+/// The total [weight](WriteSet::weight) with which a set takes no further row.
+const WEIGHT_MAX: usize = 4_096;
 
 /// How a store uses sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,9 +66,13 @@ pub(in crate::store) enum SetKind {
     Accept,
     /// Registrations of devices.
     Register,
+    /// Times of registrations that changed nothing.
+    LastSeen,
+    /// Engagement events.
+    Engagement,
 }
 
-const KINDS: usize = 2;
+const KINDS: usize = 4;
 
 /// A write that can be a row of a set.
 pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
@@ -75,6 +86,11 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     /// Whether the write can be a row of a set at all.
     fn fits(&self) -> bool {
         true
+    }
+
+    /// The number of rows that the write inserts or updates, if it is not about one.
+    fn weight(&self) -> usize {
+        1
     }
 
     /// Runs the write alone. This defines what the write means.
@@ -93,7 +109,17 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
 pub(in crate::store) struct SetTx<'c> {
     tx: WriteTx<'c>,
     session: &'c Session,
+    /// Whether the set has only read, so that nothing has to be committed.
+    is_read_only: bool,
 }
+
+/// A parameter with a value of each row.
+macro_rules! column {
+    ($rows:expr, $row:ident => $value:expr) => {
+        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
+    };
+}
+use column;
 
 impl<'c> SetTx<'c> {
     /// Runs a statement whose parameters are arrays.
@@ -123,6 +149,7 @@ impl std::ops::DerefMut for SetTx<'_> {
 /// A write that waits to be a row of a set.
 struct Waiting {
     row: Arc<dyn Any + Send + Sync>,
+    weight: usize,
     /// Writes the rows of a set of this kind.
     write: WriteRows,
     /// The same write as a row-by-row write.
@@ -167,8 +194,14 @@ impl Queues {
         })?;
         self.next = (kind + 1) % KINDS;
         self.writing[kind] += 1;
-        let rows = self.waiting[kind].len().min(ROWS_MAX);
-        Some((kind, self.waiting[kind].drain(..rows).collect()))
+        let queue = &mut self.waiting[kind];
+        let (mut set, mut weight) = (Vec::new(), 0);
+        while set.len() < ROWS_MAX && weight < WEIGHT_MAX {
+            let Some(waiting) = queue.pop_front() else { break };
+            weight += waiting.weight;
+            set.push(waiting);
+        }
+        Some((kind, set))
     }
 }
 
@@ -262,7 +295,8 @@ impl SetWriters {
         if job.is_audited() || !row.fits() {
             self.shared.writer.send(job)?;
         } else {
-            self.send(R::KIND, Waiting { row, write: write_rows::<R>, job })?;
+            let weight = row.weight();
+            self.send(R::KIND, Waiting { row, weight, write: write_rows::<R>, job })?;
         }
         result.wait().await.map(unpack)
     }
@@ -374,15 +408,23 @@ impl SetWriter {
         let Some(connection) = &self.connection else { return SetResult::RowByRow };
         let mut changes = Vec::new();
         // Only a row-by-row write handles the mark of a move.
-        let has_written =
-            !has_mark && self.shared.write_rows(connection, set, &mut changes).is_ok();
-        if !has_written {
-            if connection.rollback().is_err() || connection.is_broken() {
-                self.connection = None;
+        let written = if has_mark {
+            Written::Nothing
+        } else {
+            // The error is reported by the row-by-row writes, if it is not transient.
+            self.shared.write_rows(connection, set, &mut changes).unwrap_or(Written::Nothing)
+        };
+        let committed = match written {
+            Written::Rows => self.shared.commit(connection, set),
+            Written::Reads => connection.rollback(),
+            Written::Nothing => {
+                if connection.rollback().is_err() || connection.is_broken() {
+                    self.connection = None;
+                }
+                return SetResult::RowByRow;
             }
-            return SetResult::RowByRow;
-        }
-        match self.shared.commit(connection, set) {
+        };
+        match committed {
             Ok(()) => SetResult::Committed(changes),
             Err(error) => SetResult::Failed(error),
         }
@@ -418,37 +460,49 @@ fn session_of(connection: &Connection) -> sql::Result<&Session> {
     }
 }
 
+/// What the statements of a set did.
+enum Written {
+    /// They wrote rows.
+    Rows,
+    /// They only read, and this was enough for at least one row.
+    Reads,
+    /// They failed, or no row fits the set.
+    Nothing,
+}
+
 impl Shared {
-    /// Runs the statements of a set, and gives the rows that it wrote their answers. Fails if no row
-    /// was written.
+    /// Runs the statements of a set, and gives the rows that it wrote their answers.
     fn write_rows(
         &self,
         connection: &Connection,
         set: &mut [Waiting],
         changes: &mut Vec<Change>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Written, StoreError> {
         for _ in &*set {
             self.faults.at_write(connection)?;
         }
-        let Some(first) = set.first() else { return Ok(()) };
+        let Some(first) = set.first() else { return Ok(Written::Nothing) };
         let write = first.write;
-        let mut tx =
-            SetTx { tx: WriteTx::new(connection, changes), session: session_of(connection)? };
+        let mut tx = SetTx {
+            tx: WriteTx::new(connection, changes),
+            session: session_of(connection)?,
+            is_read_only: false,
+        };
         let answers = catch_unwind(AssertUnwindSafe(|| write(&mut tx, set)))
             .unwrap_or_else(|_| Err(internal("a set panicked")))?;
         #[cfg(any(test, feature = "testing"))]
         if self.mode == SetMode::Failing {
-            return Ok(tx.query("select 1 / 0", &[]).map(drop)?);
+            tx.query("select 1 / 0", &[])?;
         }
         if answers.iter().all(Option::is_none) {
-            return Err(internal("no row fits the set"));
+            return Ok(Written::Nothing);
         }
         for (waiting, answer) in set.iter_mut().zip(answers) {
             if let Some(answer) = answer {
                 waiting.job.set_answer(answer);
             }
         }
-        Ok(())
+        Ok(if tx.is_read_only { Written::Reads } else { Written::Rows })
     }
 
     /// Commits a set.

@@ -1,0 +1,470 @@
+//! Sets of registrations: changed, unchanged and new devices.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use notify_core::{Platform, Success, Timestamp};
+
+use super::{SetKind, SetTx, WriteSet, column};
+use crate::store::device::{
+    DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered,
+    UnchangedHeuristic, hour_of, is_unchanged, register,
+};
+use crate::store::postgres::statements::to_postgres_sql;
+use crate::store::sql::Row;
+use crate::store::sql::row::env_code;
+use crate::store::sql::writer::WriteTx;
+use crate::store::{
+    AppNo, DeliveryChange, DeviceKey, Idempotent, IdempotentRequest, Operation,
+    REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError, idempotency, platform_code,
+};
+
+/// A registration of a device.
+pub(in crate::store) struct RegisterDevice {
+    pub(in crate::store) app: AppNo,
+    pub(in crate::store) wanted: Arc<DeviceUpsert>,
+    pub(in crate::store) at: Timestamp,
+    pub(in crate::store) once: Option<IdempotentRequest>,
+    pub(in crate::store) seen: Arc<LastSeenBuffer>,
+    pub(in crate::store) heuristic: Arc<UnchangedHeuristic>,
+}
+
+impl WriteSet for RegisterDevice {
+    type Answer = Idempotent<Success>;
+    const KIND: SetKind = SetKind::Register;
+    const OPERATION: Operation = Operation::RegisterDevice;
+
+    fn fits(&self) -> bool {
+        self.once.is_none()
+    }
+
+    fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
+        idempotency::run(tx, self.app, self.once.as_ref(), |tx| {
+            let registered = register(tx, self.app, &self.wanted, self.at)?;
+            self.heuristic.record(registered == Registered::Changed);
+            if let Registered::Unchanged(key) = registered {
+                self.seen.record(key, self.at);
+            }
+            Ok(Success { success: true })
+        })
+    }
+
+    fn write_set(
+        tx: &mut SetTx<'_>,
+        registrations: &[&Self],
+    ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
+        let mut set = Set::of(registrations);
+        let looks_unchanged = set.rows.first().is_some_and(|row| row.heuristic.looks_unchanged());
+        if !looks_unchanged {
+            set.update_changed(tx)?;
+        }
+        set.read(tx)?;
+        if looks_unchanged {
+            set.update_changed(tx)?;
+        }
+        set.insert_new(tx)?;
+        set.write_seen(tx)?;
+        tx.is_read_only = !set.has_written;
+        Ok(set.answers())
+    }
+}
+
+/// What the set knows about a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// Nothing yet.
+    Open,
+    /// The device exists, and the registration changes it.
+    Different,
+    /// No device has the id.
+    Missing,
+    /// The registration is written, or changes nothing.
+    Done,
+}
+
+/// The registrations of a set.
+struct Set<'a> {
+    rows: &'a [&'a RegisterDevice],
+    statuses: Vec<Status>,
+    has_written: bool,
+    /// The times of unchanged registrations that have to be written.
+    seen: BTreeMap<DeviceKey, Timestamp>,
+}
+
+/// Registrations as parameters.
+struct Columns<'a> {
+    places: Vec<i64>,
+    rows: Vec<&'a RegisterDevice>,
+}
+
+impl<'a> Set<'a> {
+    fn of(rows: &'a [&'a RegisterDevice]) -> Self {
+        let statuses = vec![Status::Open; rows.len()];
+        Self { rows, statuses, has_written: false, seen: BTreeMap::new() }
+    }
+
+    /// The registrations with one of these statuses.
+    fn with(&self, statuses: &[Status]) -> Columns<'a> {
+        let (mut places, mut rows) = (Vec::new(), Vec::new());
+        for (place, (row, status)) in self.rows.iter().zip(&self.statuses).enumerate() {
+            if statuses.contains(status) {
+                places.push(place as i64);
+                rows.push(*row);
+            }
+        }
+        Columns { places, rows }
+    }
+
+    /// Marks a registration as written.
+    fn done(&mut self, tx: &mut SetTx<'_>, place: usize, key: DeviceKey) {
+        self.statuses[place] = Status::Done;
+        self.has_written = true;
+        self.rows[place].heuristic.record(true);
+        tx.changed(DeliveryChange::Device(key));
+    }
+
+    /// Writes the registrations that change only texts of an existing device, and neither its
+    /// address nor anything that is counted.
+    fn update_changed(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
+        let Columns { places, rows } = self.with(&[Status::Open, Status::Different]);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        // The rows are locked in one order, so that sets cannot deadlock. The conditions hold for
+        // the locked row, even if another set has changed it meanwhile.
+        let updated = tx.query(
+            "with locked as materialized (
+               select d.key, g.place, g.details, g.p256dh, g.auth, g.at
+               from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[],
+                 $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
+                 $12::bigint[])
+                 g (place, app_no, id, platform, address, ios_env, push_disabled, zone, details,
+                 p256dh, auth, at)
+               join apps a on a.no = g.app_no and a.status <> 'erasing'
+               join devices d on d.app_no = g.app_no and d.device_id = g.id
+               where (d.key >> 40 & 7) = g.platform and d.address is not distinct from g.address
+               and d.ios_env is not distinct from g.ios_env and d.push_disabled = g.push_disabled
+               and d.utc_offset_minutes = g.zone
+               and (d.details <> g.details or d.p256dh is distinct from g.p256dh
+                 or d.auth is distinct from g.auth)
+               order by d.key, g.place for no key update of d)
+             update devices d set details = l.details, p256dh = l.p256dh, auth = l.auth,
+               registered_at = greatest(d.registered_at, l.at)
+             from locked l where d.key = l.key returning l.place, d.key",
+            &[
+                &places,
+                column!(rows, row => row.app.0),
+                column!(rows, row => row.wanted.device_id.as_str()),
+                column!(rows, row => platform_code(row.wanted.platform)),
+                column!(rows, row => row.wanted.fields.address.as_deref()),
+                column!(rows, row => row.wanted.fields.ios_env.map(env_code)),
+                column!(rows, row => i64::from(row.wanted.fields.push_disabled)),
+                column!(rows, row => i64::from(row.wanted.fields.utc_offset_minutes)),
+                column!(rows, row => row.wanted.fields.details.as_str()),
+                column!(rows, row => row.wanted.fields.p256dh.as_deref()),
+                column!(rows, row => row.wanted.fields.auth.as_deref()),
+                column!(rows, row => row.at.as_ms()),
+            ],
+        )?;
+        let mut browsers = BTreeMap::new();
+        for row in &updated {
+            let place = place_of(row.get(0));
+            let key = DeviceKey(row.get(1));
+            self.done(tx, place, key);
+            add_browser(&mut browsers, key, self.rows[place].at);
+        }
+        restart_retention(tx, &browsers)
+    }
+
+    /// Reads the devices of the open registrations, and finds out what these registrations change.
+    fn read(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
+        static READ: LazyLock<String> = LazyLock::new(|| {
+            to_postgres_sql(&format!(
+                "select {DEVICE_COLUMNS}, g.place
+                 from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
+                 join {DEVICES} on d.app_no = g.app_no and d.device_id = g.id"
+            ))
+        });
+        let Columns { places, rows } = self.with(&[Status::Open]);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let found = tx.query(
+            &READ,
+            &[
+                &places,
+                column!(rows, row => row.app.0),
+                column!(rows, row => row.wanted.device_id.as_str()),
+            ],
+        )?;
+        for place in places {
+            self.statuses[place_of(place)] = Status::Missing;
+        }
+        for row in &found {
+            let device = DeviceRow::read(&Row::Postgres(row))?;
+            let place = place_of(row.get(12));
+            let wanted = self.rows[place];
+            if !is_unchanged(&device, &wanted.wanted) {
+                self.statuses[place] = Status::Different;
+                continue;
+            }
+            self.statuses[place] = Status::Done;
+            wanted.heuristic.record(false);
+            wanted.seen.record(device.key, wanted.at);
+            if wanted.at.ms_since(device.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
+                let newest = self.seen.entry(device.key).or_insert(wanted.at);
+                *newest = wanted.at.max(*newest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts new devices. A device whose id or address another device got meanwhile, or has, is
+    /// not inserted.
+    fn insert_new(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
+        let Columns { mut places, mut rows } = self.with(&[Status::Missing]);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.has_written = true;
+        let mut next_sequences = draw_sequences(tx, &rows)?;
+        let mut keys = Vec::new();
+        let mut next_key = |row: &RegisterDevice| {
+            let sequence = next_sequences.get_mut(&row.app)?;
+            *sequence += 1;
+            Some(DeviceKey::new(row.app, row.wanted.platform, *sequence))
+        };
+        // The application is gone, or has no sequence left.
+        let has_key: Vec<bool> =
+            rows.iter().map(|row| next_key(row).map(|key| keys.push(key.0)).is_some()).collect();
+        let mut keep = has_key.iter();
+        places.retain(|_| keep.next() == Some(&true));
+        let mut keep = has_key.iter();
+        rows.retain(|_| keep.next() == Some(&true));
+        let inserted = tx.query(
+            "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
+               push_disabled, utc_offset_minutes, details, p256dh, auth, created_at, registered_at)
+             select g.key, g.app_no, g.id, g.address, g.hash, g.ios_env, g.push_disabled, g.zone,
+               g.details, g.p256dh, g.auth, g.at, g.at
+             from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[],
+               $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
+               $12::bigint[])
+               g (key, app_no, id, address, hash, ios_env, push_disabled, zone, details, p256dh, auth, at)
+             order by g.app_no, g.id, g.key
+             on conflict do nothing returning key",
+            &[
+                &keys,
+                column!(rows, row => row.app.0),
+                column!(rows, row => row.wanted.device_id.as_str()),
+                column!(rows, row => row.wanted.fields.address.as_deref()),
+                column!(rows, row => row.wanted.address_hash),
+                column!(rows, row => row.wanted.fields.ios_env.map(env_code)),
+                column!(rows, row => i64::from(row.wanted.fields.push_disabled)),
+                column!(rows, row => i64::from(row.wanted.fields.utc_offset_minutes)),
+                column!(rows, row => row.wanted.fields.details.as_str()),
+                column!(rows, row => row.wanted.fields.p256dh.as_deref()),
+                column!(rows, row => row.wanted.fields.auth.as_deref()),
+                column!(rows, row => row.at.as_ms()),
+            ],
+        )?;
+        let places_by_key: HashMap<i64, i64> = keys.into_iter().zip(places).collect();
+        let (mut counts, mut zones) = (BTreeMap::new(), BTreeMap::new());
+        let mut browsers = BTreeMap::new();
+        for row in &inserted {
+            let key = DeviceKey(row.get(0));
+            let place = place_of(places_by_key[&key.0]);
+            let registration = self.rows[place];
+            self.done(tx, place, key);
+            add_browser(&mut browsers, key, registration.at);
+            let (app, platform) = (registration.app.0, platform_code(key.platform()));
+            let fields = &registration.wanted.fields;
+            let counter =
+                (app, hour_of(registration.at), platform, i64::from(!fields.push_disabled));
+            *counts.entry(counter).or_insert(0_i64) += 1;
+            *zones.entry((app, platform, i64::from(fields.utc_offset_minutes))).or_insert(0_i64) +=
+                1;
+        }
+        mark_unverified(tx, &browsers)?;
+        add_counts(tx, &counts, &zones)
+    }
+
+    /// Writes the times of unchanged registrations that are due.
+    fn write_seen(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
+        if self.seen.is_empty() {
+            return Ok(());
+        }
+        self.has_written = true;
+        write_seen(tx, &self.seen)
+    }
+
+    /// The result of each registration.
+    fn answers(&self) -> Vec<Option<Idempotent<Success>>> {
+        let answer = || Idempotent::Executed(Success { success: true });
+        self.statuses.iter().map(|status| (*status == Status::Done).then(answer)).collect()
+    }
+}
+
+/// A position in the set, from a column or parameter.
+fn place_of(place: i64) -> usize {
+    place.unsigned_abs() as usize
+}
+
+/// Draws a block of device sequences for each application, for as many devices as it has in `rows`.
+/// Returns the sequence before each block. Applications that are gone, or have no sequence left,
+/// are left out. The rows of the applications stay locked, so the devices of an application are
+/// committed in the order of their sequences, and `audience_until` covers every committed device.
+fn draw_sequences(
+    tx: &SetTx<'_>,
+    rows: &[&RegisterDevice],
+) -> Result<HashMap<AppNo, i64>, StoreError> {
+    let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row.app.0).or_default() += 1;
+    }
+    let (apps, numbers): (Vec<i64>, Vec<i64>) = counts.into_iter().unzip();
+    let drawn = tx.query(
+        "with locked as materialized (
+           select a.no, g.count from unnest($1::bigint[], $2::bigint[]) g (app_no, count)
+           join apps a on a.no = g.app_no
+           where a.status <> 'erasing' and a.device_sequence + g.count <= $3::bigint
+           order by a.no for no key update of a)
+         update apps a set device_sequence = a.device_sequence + l.count
+         from locked l where a.no = l.no returning a.no, a.device_sequence - l.count",
+        &[&apps, &numbers, &SEQUENCE_MAX],
+    )?;
+    Ok(drawn.iter().map(|row| (AppNo(row.get(0)), row.get(1))).collect())
+}
+
+/// Adds a device to the browsers, if it is one.
+fn add_browser(browsers: &mut BTreeMap<DeviceKey, Timestamp>, key: DeviceKey, at: Timestamp) {
+    if key.platform() == Platform::Web {
+        let newest = browsers.entry(key).or_insert(at);
+        *newest = at.max(*newest);
+    }
+}
+
+/// Times by device as parameters.
+fn columns_of(times: &BTreeMap<DeviceKey, Timestamp>) -> (Vec<i64>, Vec<i64>) {
+    times.iter().map(|(key, at)| (key.0, at.as_ms())).unzip()
+}
+
+/// Restarts the retention periods of browsers that registered again.
+fn restart_retention(
+    tx: &SetTx<'_>,
+    browsers: &BTreeMap<DeviceKey, Timestamp>,
+) -> Result<(), StoreError> {
+    if browsers.is_empty() {
+        return Ok(());
+    }
+    let (keys, times) = columns_of(browsers);
+    tx.query(
+        "with locked as materialized (
+           select u.device_key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
+           join unverified_addresses u on u.device_key = g.key and u.since < g.at
+           order by u.device_key for no key update of u)
+         update unverified_addresses u set since = l.at from locked l
+         where u.device_key = l.device_key and u.since < l.at",
+        &[&keys, &times],
+    )?;
+    Ok(())
+}
+
+/// Records that new browsers have not received a message yet. A new browser has no secret yet, so
+/// it is not anonymous.
+fn mark_unverified(
+    tx: &SetTx<'_>,
+    browsers: &BTreeMap<DeviceKey, Timestamp>,
+) -> Result<(), StoreError> {
+    if browsers.is_empty() {
+        return Ok(());
+    }
+    let (keys, times) = columns_of(browsers);
+    tx.query(
+        "insert into unverified_addresses (device_key, since, is_anonymous)
+         select key, at, 0 from unnest($1::bigint[], $2::bigint[]) g (key, at) order by key
+         on conflict (device_key) do update set since = excluded.since",
+        &[&keys, &times],
+    )?;
+    Ok(())
+}
+
+/// Writes the times of registrations that changed nothing, unless newer ones are stored or the
+/// devices are gone.
+pub(super) fn write_seen(
+    tx: &SetTx<'_>,
+    times: &BTreeMap<DeviceKey, Timestamp>,
+) -> Result<(), StoreError> {
+    let (keys, at) = columns_of(times);
+    tx.query(
+        "insert into device_seen (key, registered_at)
+         select d.key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
+         join devices d on d.key = g.key and d.registered_at < g.at order by d.key
+         on conflict (key) do update
+         set registered_at = greatest(device_seen.registered_at, excluded.registered_at)",
+        &[&keys, &at],
+    )?;
+    let mut browsers = times.clone();
+    browsers.retain(|key, _| key.platform() == Platform::Web);
+    restart_retention(tx, &browsers)
+}
+
+/// Adds new devices to the counters of their hour, platform and state, and of their platform and
+/// offset from UTC.
+fn add_counts(
+    tx: &SetTx<'_>,
+    counts: &BTreeMap<(i64, i64, i64, i64), i64>,
+    zones: &BTreeMap<(i64, i64, i64), i64>,
+) -> Result<(), StoreError> {
+    tx.query(
+        "insert into device_counts as c (app_no, hour, platform, enabled, count)
+         select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+         on conflict (app_no, hour, platform, enabled) do update set count = c.count + excluded.count",
+        &[
+            column!(counts, entry => entry.0.0),
+            column!(counts, entry => entry.0.1),
+            column!(counts, entry => entry.0.2),
+            column!(counts, entry => entry.0.3),
+            column!(counts, entry => *entry.1),
+        ],
+    )?;
+    tx.query(
+        "insert into device_zones as z (app_no, platform, utc_offset_minutes, devices)
+         select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+         on conflict (app_no, platform, utc_offset_minutes) do update
+         set devices = z.devices + excluded.devices",
+        &[
+            column!(zones, entry => entry.0.0),
+            column!(zones, entry => entry.0.1),
+            column!(zones, entry => entry.0.2),
+            column!(zones, entry => *entry.1),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A batch of the times of registrations that changed nothing.
+pub(in crate::store) struct WriteLastSeen(pub(in crate::store) Vec<(DeviceKey, Timestamp)>);
+
+impl WriteSet for WriteLastSeen {
+    type Answer = ();
+    const KIND: SetKind = SetKind::LastSeen;
+    const OPERATION: Operation = Operation::WriteLastSeen;
+
+    fn weight(&self) -> usize {
+        self.0.len()
+    }
+
+    fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
+        self.0.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
+    }
+
+    fn write_set(tx: &mut SetTx<'_>, batches: &[&Self]) -> Result<Vec<Option<()>>, StoreError> {
+        let mut times = BTreeMap::new();
+        for (key, at) in batches.iter().flat_map(|batch| &batch.0) {
+            let newest = times.entry(*key).or_insert(*at);
+            *newest = (*at).max(*newest);
+        }
+        write_seen(tx, &times)?;
+        Ok(vec![Some(()); batches.len()])
+    }
+}

@@ -1,0 +1,316 @@
+//! Pairs of operations at the same time, on two stores of one database. Each statement waits a
+//! random moment before it runs, so that the statements of both interleave differently in each
+//! round. Afterwards the tables are checked.
+
+use notify_core::{Event, EventType};
+
+use super::*;
+use crate::store::contract::fixtures::{NOW, android, id};
+use crate::store::{
+    Checkpoint, Dispatch, Idempotent, NewNotification, OpenPage, Outcome, RetryOutcome, RetryResult,
+};
+
+/// The number of rounds of each pair. `NOTIFY_PAIR_ROUNDS` sets another number.
+const ROUNDS: usize = 1;
+
+/// An operation of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Accept,
+    AcceptWithKey,
+    CancelQueued,
+    CancelStarted,
+    StartDue,
+    RegisterNew,
+    RegisterChanged,
+    RegisterSameToken,
+    WriteLastSeen,
+    DeleteDevice,
+    SetTags,
+    RecordEvents,
+    OpenPage,
+    Checkpoint,
+    ClaimRetries,
+    SettleRetries,
+}
+
+const ACTIONS: [Action; 16] = [
+    Action::Accept,
+    Action::AcceptWithKey,
+    Action::CancelQueued,
+    Action::CancelStarted,
+    Action::StartDue,
+    Action::RegisterNew,
+    Action::RegisterChanged,
+    Action::RegisterSameToken,
+    Action::WriteLastSeen,
+    Action::DeleteDevice,
+    Action::SetTags,
+    Action::RecordEvents,
+    Action::OpenPage,
+    Action::Checkpoint,
+    Action::ClaimRetries,
+    Action::SettleRetries,
+];
+
+/// What the operations of a round are about.
+struct Round {
+    app: AppNo,
+    name: String,
+    /// A notification that is queued.
+    queued: NewNotification,
+    /// A notification without an open page.
+    unread: Dispatch,
+    /// A notification with an open page.
+    started: Dispatch,
+    page: OpenPage,
+    /// A notification with a retry.
+    retried: Dispatch,
+}
+
+impl Round {
+    /// Makes a device and the notifications of a round.
+    async fn new(store: &Store, app: AppNo, name: String) -> Self {
+        let device = format!("x-{name}");
+        fixtures::registered(store, app, android(&device)).await;
+        let direct = || fixtures::direct(&[&device], &[]);
+        let unread = fixtures::dispatch(store, app, direct()).await;
+        let started = fixtures::dispatch(store, app, direct()).await;
+        let (_, page) = fixtures::whole_page(store, &started).await;
+        let retried = fixtures::dispatch(store, app, direct()).await;
+        let (keys, first) = fixtures::whole_page(store, &retried).await;
+        let retries = keys.iter().map(|key| fixtures::retry(*key)).collect();
+        let last =
+            Checkpoint { retries, finished: true, ..fixtures::checkpoint(first, keys.len()) };
+        store.checkpoint(last).await.unwrap();
+        let queued = direct();
+        fixtures::accepted(store, app, queued.clone()).await;
+        Self { app, name, queued, unread, started, page, retried }
+    }
+
+    fn device(&self) -> String {
+        format!("x-{}", self.name)
+    }
+
+    /// Runs an operation. Two operations of a round may make each other fail, but none may fail as
+    /// a bug.
+    async fn run(&self, store: &Store, action: Action, side: usize) -> Result<bool, StoreError> {
+        let Self { app, name, .. } = self;
+        let app = *app;
+        match action {
+            Action::Accept => {
+                let new = fixtures::direct(&[&self.device()], &[]);
+                store.accept_notification(app, new, None).await.map(|_| true)
+            }
+            Action::AcceptWithKey => {
+                let new = fixtures::direct(&[&self.device()], &[]);
+                let once = fixtures::once("/v1/notifications", name, 1);
+                let accepted = store.accept_notification(app, new, Some(once)).await?;
+                Ok(matches!(accepted, Idempotent::Executed(_)))
+            }
+            Action::CancelQueued => {
+                store.cancel_notification(app, self.queued.id.clone(), NOW).await.map(|()| true)
+            }
+            Action::CancelStarted => {
+                let id = self.started.notification_id.clone();
+                store.cancel_notification(app, id, NOW).await.map(|()| true)
+            }
+            Action::StartDue => store.start_due(NOW, 10).await.map(|_| true),
+            Action::RegisterNew => {
+                let new = android(&format!("y-{name}"));
+                store.register_device(app, new, NOW, None).await.map(|_| true)
+            }
+            Action::RegisterChanged => {
+                let mut changed = android(&self.device());
+                changed.details.app_version = Some(format!("{side}"));
+                store.register_device(app, changed, NOW, None).await.map(|_| true)
+            }
+            Action::RegisterSameToken => {
+                let token = Some(format!("shared-{name}"));
+                let endpoint = notify_core::Endpoint::Android { push_token: token };
+                let new = fixtures::registration(&format!("z-{name}-{side}"), endpoint);
+                store.register_device(app, new, NOW, None).await.map(|_| true)
+            }
+            Action::WriteLastSeen => {
+                let later = NOW.plus_ms(7_200_000);
+                store.register_device(app, android(&self.device()), later, None).await?;
+                store.write_seen().await.map(|()| true)
+            }
+            Action::DeleteDevice => {
+                store.delete_device(app, id(&self.device()), NOW).await.map(|()| true)
+            }
+            Action::SetTags => {
+                let tags = vec![fixtures::tag(&format!("t-{name}"), side == 0)];
+                store.set_tags(app, id(&self.device()), tags, None).await.map(|_| true)
+            }
+            Action::RecordEvents => {
+                let event = |kind| Event {
+                    kind,
+                    notification_id: self.started.notification_id.clone(),
+                    device_id: id(&self.device()),
+                    at: None,
+                };
+                let events = vec![event(EventType::Opened), event(EventType::Clicked)];
+                store.record_events(app, events, NOW, None).await.map(|_| true)
+            }
+            Action::OpenPage => {
+                let claim = fixtures::claim(&self.unread, self.unread.until, true);
+                store.open_page(claim).await.map(|_| true)
+            }
+            Action::Checkpoint => {
+                let settled = vec![fixtures::sent(self.page.to)];
+                let last =
+                    Checkpoint { settled, finished: true, ..fixtures::checkpoint(self.page, 1) };
+                store.checkpoint(last).await.map(|_| true)
+            }
+            Action::ClaimRetries => {
+                let claim = fixtures::retry_claim(app);
+                Ok(!store.claim_retries(claim).await?.is_empty())
+            }
+            Action::SettleRetries => self.settle(store).await,
+        }
+    }
+
+    /// Claims the retry of the round and settles it.
+    async fn settle(&self, store: &Store) -> Result<bool, StoreError> {
+        let claim = fixtures::retry_claim(self.app);
+        let claimed = store.claim_retries(claim).await?;
+        let outcomes: Vec<_> = claimed
+            .into_iter()
+            .filter(|retry| retry.dispatch == self.retried.no)
+            .map(|retry| {
+                RetryOutcome::of(
+                    retry.no,
+                    RetryResult::Final {
+                        settled: Outcome::Sent,
+                        reason: None,
+                        attempts: 2,
+                        message_id: None,
+                    },
+                )
+            })
+            .collect();
+        let is_mine = !outcomes.is_empty();
+        store.settle_retries(fixtures::INSTANCE, outcomes, NOW.plus_ms(2_000)).await?;
+        Ok(is_mine)
+    }
+}
+
+/// Queries that return a row for each broken rule.
+const RULES: [(&str, &str); 11] = [
+    (
+        "an address belongs to one device",
+        "select count(*) from devices where address is not null group by app_no, address
+         having count(*) > 1",
+    ),
+    (
+        "the counters of devices equal a recount",
+        "select 1 from (
+           select app_no, created_at / 3600000 as hour, key >> 40 & 7 as platform,
+             case when push_disabled = 0 and dead_at is null then 1 else 0 end as enabled,
+             count(*) as count from devices group by 1, 2, 3, 4) d
+         full join (select * from device_counts where count > 0) c
+           using (app_no, hour, platform, enabled)
+         where d.count is distinct from c.count",
+    ),
+    (
+        "the counters of offsets equal a recount",
+        "select 1 from (
+           select app_no, key >> 40 & 7 as platform, utc_offset_minutes, count(*) as devices
+           from devices group by 1, 2, 3) d
+         full join (select * from device_zones where devices > 0) z
+           using (app_no, platform, utc_offset_minutes)
+         where d.devices is distinct from z.devices",
+    ),
+    (
+        "the numbers of events have no gaps",
+        "select 1 from events group by app_no having count(*) <> max(no) or min(no) <> 1",
+    ),
+    (
+        "nothing of an erased device is left",
+        "select device_key from engagement where device_key not in (select key from devices)
+         union all select device_key from device_tags where device_key not in (select key from devices)
+         union all select key from device_seen where key not in (select key from devices)
+         union all select device_key from retries
+           where outcome is null and device_key not in (select key from devices)",
+    ),
+    (
+        "no request names an erased device",
+        "select 1 from notifications n where n.names_devices = 1 and exists (
+           select 1 from json_array_elements_text(n.request::json -> 'android_device_ids') e (named)
+           where not exists (
+             select 1 from devices d where d.app_no = n.app_no and d.device_id = e.named))",
+    ),
+    (
+        "an ended notification has no open dispatch",
+        "select 1 from notifications n where status in ('completed', 'canceled')
+         and (open_dispatches <> 0 or exists (
+           select 1 from dispatches d where d.notification_no = n.no and d.completed_at is null))",
+    ),
+    (
+        "a notification has ended once its dispatches have",
+        "select 1 from notifications n where status = 'sending' and open_dispatches = 0",
+    ),
+    (
+        "open pages and retries are counted",
+        "select 1 from dispatches d where
+           open_pages <> (select count(*) from pages p where p.dispatch_no = d.no and finished = 0)
+           or open_retries <>
+             (select count(*) from retries r where r.dispatch_no = d.no and outcome is null)",
+    ),
+    (
+        "the holders of tags are counted",
+        "select 1 from tags t where holders <>
+           (select count(*) from device_tags d where d.tag_no = t.no)",
+    ),
+    (
+        "every counted event is stored or its device is erased",
+        "select 1 from engagement e where not exists (
+           select 1 from engagement_counts c where c.notification_no = e.notification_no
+           and c.opened + c.clicked >= 1)",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
+    let rounds = std::env::var("NOTIFY_PAIR_ROUNDS").ok();
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let own = PostgresBackend::new();
+    let open = || {
+        own.try_open(PostgresOptions { has_pauses: true, ..PostgresOptions::default() }).unwrap()
+    };
+    let calm = own.open();
+    let stores = [open(), open()];
+    let app = fixtures::app(&calm).await;
+    own.0.execute(&format!("insert into event_logs (app_no, wanted) values ({}, 127)", app.0));
+    for round in 0..rounds {
+        for (nth, first) in ACTIONS.into_iter().enumerate() {
+            for second in &ACTIONS[nth..] {
+                let name = format!("{round}-{first:?}-{second:?}");
+                let about = Round::new(&calm, app, name.clone()).await;
+                let [a, b] = &stores;
+                let results = tokio::join!(about.run(a, first, 0), about.run(b, *second, 1));
+                for result in [&results.0, &results.1] {
+                    if let Err(StoreError::Backend(error)) = result {
+                        panic!("{name}: {error:?}");
+                    }
+                }
+                if (first, *second) == (Action::AcceptWithKey, Action::AcceptWithKey) {
+                    let executed = [results.0.unwrap(), results.1.unwrap()];
+                    assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
+                }
+                // The work that is left must not run in another round.
+                let _ = calm.start_due(NOW, 100).await.unwrap();
+                let late = fixtures::retry_claim(app);
+                calm.claim_retries(late).await.unwrap();
+            }
+            for (rule, query) in RULES {
+                let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
+                assert_eq!(broken, [0], "{first:?} and others: {rule}");
+            }
+        }
+    }
+    for store in stores.into_iter().chain([calm]) {
+        store.close().await;
+    }
+}
