@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use notify_core::RegisterDevice;
+
 use crate::bare::sqlite_loop::SqliteLoop;
 use crate::http_load::{MakeRequest, load, write_request};
 use crate::paths::Paths;
@@ -148,6 +150,9 @@ fn line(what: &str, figure: String, baseline: String, ratio: f64, goal: Goal) ->
     Line { row: "accept", what: what.to_owned(), figure, baseline, ratio, goal }
 }
 
+/// More devices than can be registered in a millisecond.
+const NEW_DEVICES_PER_MS: u64 = 1_000;
+
 fn health() -> MakeRequest {
     Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""))
 }
@@ -175,5 +180,17 @@ pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make
         let number = group + (splitmix64(!nth) & 1) + if is_changed { 2 } else { 0 };
         let version = if is_changed { nth + 1 } else { 0 };
         serde_json::to_vec(&registration(number, version)).unwrap_or_default()
+    })
+}
+
+/// Makes registrations of new devices. They are disabled by their users, so that no later fan-out sends to
+/// them.
+pub(crate) fn new_devices(seed: &Seed) -> MakeRequest {
+    // No other round has used these numbers.
+    let next = AtomicU64::new(now().as_ms().unsigned_abs() * NEW_DEVICES_PER_MS);
+    post("/v1/devices", &seed.keys.api_key, move |_| {
+        let device = registration(next.fetch_add(1, Ordering::Relaxed), 0);
+        let device = RegisterDevice { push_disabled: Some(true), ..device };
+        serde_json::to_vec(&device).unwrap_or_default()
     })
 }

@@ -3,19 +3,20 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use crate::benches::accept::{post, registrations};
+use crate::benches::accept::{new_devices, post, registrations};
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
-use crate::http_load::load;
+use crate::http_load::{MakeRequest, load};
 use crate::paths::Paths;
 use crate::postgres::Postgres;
 use crate::proc::{Cost, Costs, OtherLoad, Usage, flush_p50, written};
 use crate::scale::Scale;
-use crate::seed::{DAY_MS, DAYS, Seed, notification, now};
+use crate::seed::{DAY_MS, DAYS, Seed, notification, now, set_registered_now};
 use crate::servers::{Sandbox, Server};
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
 
@@ -35,9 +36,20 @@ struct FanOut {
 struct Kind {
     notify: Costs,
     changed: Costs,
+    unchanged: Costs,
+    new: Costs,
+    /// The bytes of the log of PostgreSQL for each changed registration.
+    log_bytes: Vec<f64>,
+    /// Accepts with [`CONNECTIONS_MANY`] connections, which are divided among the servers. The CPU time
+    /// is that of the servers alone.
+    accepts_one: Costs,
+    accepts_two: Costs,
     one: FanOut,
     two: FanOut,
 }
+
+/// The number of connections with which one server and two servers are compared.
+const CONNECTIONS_MANY: usize = 256;
 
 /// A database, and the folder with its master key.
 struct Database<'p> {
@@ -59,6 +71,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     };
     let seed = Seed::with(paths, scale.devices_many).await?;
     let (file, moved) = (seed.copy(paths)?, seed.copy(paths)?);
+    for folder in [&file, &moved] {
+        set_registered_now(folder.path())?;
+    }
     let there = move_installation(paths, moved.path(), &postgres.url(), None)?;
     let sqlite_database = Database { paths, seed: &seed, folder: file.path(), postgres: None };
     let postgres_database =
@@ -69,6 +84,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         section.flushes.push(flush_p50(paths.disk())?);
         sqlite_database.accept(scale, &mut sqlite).await?;
         postgres_database.accept(scale, &mut on_postgres).await?;
+        postgres_database.accept_with(1, scale, &mut on_postgres.accepts_one).await?;
+        postgres_database.accept_with(2, scale, &mut on_postgres.accepts_two).await?;
         sqlite_database.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
         postgres_database.fan_out(scale.devices_many, 1, &mut on_postgres.one).await?;
         postgres_database.fan_out(scale.devices_many, 2, &mut on_postgres.two).await?;
@@ -139,20 +156,74 @@ impl Database<'_> {
 
     /// Measures durable accepts over many connections.
     async fn accept(&self, scale: &Scale, kind: &mut Kind) -> anyhow::Result<()> {
-        let later = now().plus_ms(DAYS * DAY_MS);
-        let body = notification(&["android", "ios"], Some(later)).to_string();
-        let key = &self.seed.keys.api_key;
-        let notify = post("/v1/notifications", key, move |_| body.clone().into_bytes());
-        let changed = registrations(self.seed, scale.devices_many, true);
+        let notify = self.accepts();
+        let devices = scale.devices_many;
+        let changed = registrations(self.seed, devices, true);
+        let unchanged = registrations(self.seed, devices, false);
+        let new = new_devices(self.seed);
         let servers = [self.serve()?];
         let target = (servers[0].address, servers[0].id());
-        for (make, costs) in [(&notify, &mut kind.notify), (&changed, &mut kind.changed)] {
-            let before = self.usage(&servers)?;
+        for (make, costs) in [
+            (&notify, &mut kind.notify),
+            (&unchanged, &mut kind.unchanged),
+            (&changed, &mut kind.changed),
+            (&new, &mut kind.new),
+        ] {
+            if let Some(postgres) = self.postgres {
+                // Each measurement begins right after a checkpoint, so that the log has as many whole
+                // pages in each.
+                postgres.query_value("checkpoint")?;
+            }
+            let (before, log_before) = (self.usage(&servers)?, self.log_bytes()?);
             let cost = load(target, scale.connections, scale.phase, make).await?;
             costs.0.push(Cost { cpu_us: self.usage(&servers)?.cpu_us - before.cpu_us, ..cost });
+            if Arc::ptr_eq(make, &changed) {
+                let log_bytes = self.log_bytes()?.saturating_sub(log_before);
+                kind.log_bytes.push(log_bytes as f64 / cost.count as f64);
+            }
         }
         let [server] = servers;
         server.stop()
+    }
+
+    /// Requests whose notification is due in 30 days.
+    fn accepts(&self) -> MakeRequest {
+        let later = now().plus_ms(DAYS * DAY_MS);
+        let body = notification(&["android", "ios"], Some(later)).to_string();
+        post("/v1/notifications", &self.seed.keys.api_key, move |_| body.clone().into_bytes())
+    }
+
+    /// The size of the log of PostgreSQL so far; 0 on SQLite.
+    fn log_bytes(&self) -> anyhow::Result<u64> {
+        let Some(postgres) = self.postgres else { return Ok(0) };
+        let size = postgres.query_value("select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')")?;
+        Ok(size.parse()?)
+    }
+
+    /// Measures durable accepts over [`CONNECTIONS_MANY`] connections to `count` servers.
+    async fn accept_with(
+        &self,
+        count: usize,
+        scale: &Scale,
+        costs: &mut Costs,
+    ) -> anyhow::Result<()> {
+        let make = self.accepts();
+        let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut loads = tokio::task::JoinSet::new();
+        for server in &servers {
+            let (target, make, phase) = ((server.address, server.id()), make.clone(), scale.phase);
+            let connections = CONNECTIONS_MANY / count;
+            loads.spawn(async move { load(target, connections, phase, &make).await });
+        }
+        let mut sum = Cost { count: 0, wall: scale.phase, cpu_us: 0 };
+        while let Some(cost) = loads.join_next().await {
+            let cost = cost??;
+            sum.count += cost.count;
+            sum.cpu_us += cost.cpu_us;
+            sum.wall = sum.wall.max(cost.wall);
+        }
+        costs.0.push(sum);
+        servers.into_iter().try_for_each(Server::stop)
     }
 
     /// Measures one notification to every device, with `count` servers.
@@ -197,12 +268,6 @@ fn lines(
     (sqlite, postgres): (&Kind, &Kind),
     (there, back): (&MoveResult, &MoveResult),
 ) -> Vec<Line> {
-    let rate_ratio =
-        |costs: &Costs, baseline: &Costs| median_ratio(&costs.rates(), &baseline.rates());
-    let rate_text = |costs: &Costs| {
-        format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
-    };
-    let many = scale.connections;
     let devices = grouped(scale.devices_many as f64);
     let written_text = |out: &FanOut| {
         format!(
@@ -214,21 +279,7 @@ fn lines(
     let moved = |moved: &MoveResult| {
         format!("{} rows, {}/s", grouped(moved.rows as f64), grouped(moved.per_second))
     };
-    let accepts = [
-        ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify),
-        ("POST /v1/devices, changed", &postgres.changed, &sqlite.changed),
-    ];
-    let mut lines: Vec<Line> = accepts
-        .into_iter()
-        .map(|(what, ours, baseline)| {
-            line(
-                format!("{what}, {many} connections, {devices} devices present"),
-                format!("PostgreSQL: {}", rate_text(ours)),
-                format!("SQLite: {}", rate_text(baseline)),
-                rate_ratio(ours, baseline),
-            )
-        })
-        .collect();
+    let mut lines = accept_lines(scale, sqlite, postgres);
     let (file, one, two) = (&sqlite.one, &postgres.one, &postgres.two);
     lines.extend([
         line(
@@ -263,6 +314,55 @@ fn lines(
         ),
     ]);
     lines
+}
+
+/// The lines about accepted requests.
+fn accept_lines(scale: &Scale, sqlite: &Kind, postgres: &Kind) -> Vec<Line> {
+    let many = scale.connections;
+    let devices = grouped(scale.devices_many as f64);
+    let accepts = [
+        ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify),
+        ("POST /v1/devices, changed", &postgres.changed, &sqlite.changed),
+        ("POST /v1/devices, unchanged", &postgres.unchanged, &sqlite.unchanged),
+        ("POST /v1/devices, new", &postgres.new, &sqlite.new),
+    ];
+    let mut lines: Vec<Line> = accepts
+        .into_iter()
+        .map(|(what, ours, baseline)| {
+            line(
+                format!("{what}, {many} connections, {devices} devices present"),
+                format!("PostgreSQL: {}", rate_text(ours)),
+                format!("SQLite: {}", rate_text(baseline)),
+                rate_ratio(ours, baseline),
+            )
+        })
+        .collect();
+    let log_bytes = median(&postgres.log_bytes);
+    lines.extend([
+        line(
+            "bytes of the log for each changed registration".to_owned(),
+            format!("PostgreSQL: {}", grouped(log_bytes)),
+            "–".to_owned(),
+            f64::NAN,
+        ),
+        line(
+            format!(
+                "POST /v1/notifications, {CONNECTIONS_MANY} connections, CPU of the servers alone"
+            ),
+            format!("PostgreSQL, two servers: {}", rate_text(&postgres.accepts_two)),
+            format!("one server: {}", rate_text(&postgres.accepts_one)),
+            rate_ratio(&postgres.accepts_two, &postgres.accepts_one),
+        ),
+    ]);
+    lines
+}
+
+fn rate_ratio(costs: &Costs, baseline: &Costs) -> f64 {
+    median_ratio(&costs.rates(), &baseline.rates())
+}
+
+fn rate_text(costs: &Costs) -> String {
+    format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
 }
 
 fn line(what: String, figure: String, baseline: String, ratio: f64) -> Line {

@@ -151,7 +151,7 @@ impl Store {
 
     /// Reads an application.
     pub async fn app(&self, id: AppId) -> Result<(AppNo, App), StoreError> {
-        self.read(move |connection| {
+        self.read_statement(move |connection| {
             let sql = format!(
                 "select {APP_COLUMNS} from apps a where a.id = ?1 and a.status <> 'erasing'"
             );
@@ -167,7 +167,7 @@ impl Store {
     /// Lists the applications whose ids are in a range, both ends included. The order is that of the
     /// ids.
     pub async fn apps_between(&self, first: AppId, last: AppId) -> Result<Vec<AppId>, StoreError> {
-        self.read(move |connection| {
+        self.read_statement(move |connection| {
             let ids = connection
                 .prepare_cached(
                     "select id from apps where id between ?1 and ?2 and status <> 'erasing'
@@ -273,7 +273,7 @@ impl Store {
     /// Finds the application of an API key by the SHA-256 of the key; `None` for an unknown key. A
     /// suspended application is found too.
     pub async fn find_app_by_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
-        self.read(move |connection| {
+        self.read_statement(move |connection| {
             let sql = format!(
                 "select {APP_COLUMNS}, k.id from api_keys k join apps a on a.no = k.app_no
                  where k.hash = ?1 and a.status <> 'erasing'"

@@ -187,7 +187,7 @@ impl Store {
         instance: InstanceId,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        self.read(move |connection| {
+        self.read_statement(move |connection| {
             let count = connection
                 .prepare_cached(
                     "select count(*) from servers where alive_until > ?1 and epoch <> ?2",
@@ -205,7 +205,7 @@ impl Store {
 
     /// Reads the dispatches whose scan has not ended, oldest first, at most `limit`.
     pub async fn unscanned_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| dispatch::unscanned(connection, limit)).await
+        self.read_statement(move |connection| dispatch::unscanned(connection, limit)).await
     }
 
     /// Returns those of `dispatches` that are canceled.
@@ -213,7 +213,8 @@ impl Store {
         &self,
         dispatches: Vec<DispatchNo>,
     ) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| dispatch::which_canceled(connection, &dispatches)).await
+        self.read_statement(move |connection| dispatch::which_canceled(connection, &dispatches))
+            .await
     }
 
     /// Creates the dispatches of due notifications, in the order of their due times. Resolves named
@@ -224,8 +225,8 @@ impl Store {
         self.write(Operation::Start, move |tx| start::due(tx, &start)).await
     }
 
-    /// From now on, a notification that is due when it is accepted is started in the same commit.
-    /// `hook` decides what to start.
+    /// From now on, a notification that is due when a row-by-row write accepts it is started in the
+    /// same commit. `hook` decides what to start.
     pub fn start_with_accept(&self, hook: StartHook) {
         self.writer.set_start_hook(hook);
     }
@@ -254,7 +255,7 @@ impl Store {
 
     /// Reads the scan position of a dispatch; `None` if its scan has ended or it does not exist.
     pub async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
-        self.read(move |connection| dispatch::scan(connection, no)).await
+        self.read_statement(move |connection| dispatch::scan(connection, no)).await
     }
 
     /// Reads the next devices of the audience after the key `after`. Scans at most `rows_max` rows.
@@ -330,7 +331,7 @@ impl Store {
 
     /// Counts the open retries of an application and platform.
     pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
-        self.read(move |connection| retry::count_open(connection, app, platform)).await
+        self.read_statement(move |connection| retry::count_open(connection, app, platform)).await
     }
 
     /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]
@@ -369,7 +370,7 @@ impl Store {
         &self,
         dispatch: DispatchNo,
     ) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| page::sibling_dispatches(connection, dispatch)).await
+        self.read_statement(move |connection| page::sibling_dispatches(connection, dispatch)).await
     }
 
     /// Whether a newer notification with the same `collapse_key` was sent to the device. A retry of
@@ -385,12 +386,15 @@ impl Store {
     /// Whether the mass-unregister guard has stopped a platform of an application until an
     /// administrator resets it.
     pub async fn guard_tripped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
-        self.read(move |connection| checkpoint::is_guard_tripped(connection, app, platform)).await
+        self.read_statement(move |connection| {
+            checkpoint::is_guard_tripped(connection, app, platform)
+        })
+        .await
     }
 
     /// The platforms of an application that the guard has stopped.
     pub async fn guard_tripped_platforms(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
-        self.read(move |connection| checkpoint::tripped_platforms(connection, app)).await
+        self.read_statement(move |connection| checkpoint::tripped_platforms(connection, app)).await
     }
 
     /// Reads the outcome of the delivery to one device, if it has one.

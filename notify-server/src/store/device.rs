@@ -30,7 +30,7 @@ use crate::store::postgres::{RegisterDevice, WriteLastSeen};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, ReadScope, list_of};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,
@@ -71,8 +71,7 @@ impl Store {
             // A read that finds no change is far cheaper than a commit. A set reads first by itself.
             let requested = Arc::clone(&wanted);
             let unchanged = self
-                .readers
-                .read(ReadScope::Statement, move |tx| register::find_unchanged(tx, app, &requested))
+                .read_statement(move |tx| register::find_unchanged(tx, app, &requested))
                 .await?;
             if let Some((key, registered_at)) = unchanged {
                 self.seen.record(key, at);

@@ -200,6 +200,16 @@ impl Store {
         self.readers.read(ReadScope::Snapshot, work)
     }
 
+    /// Runs one statement that reads. It sees one snapshot without a transaction, which saves two
+    /// round trips to PostgreSQL.
+    fn read_statement<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.readers.read(ReadScope::Statement, work)
+    }
+
     /// Runs a write in a transaction, and returns once its commit is durable.
     fn write<T, F>(
         &self,
@@ -270,7 +280,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be reached.
     pub async fn time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read(ReadScope::Statement, |connection| Ok(connection.time()?)).await
+        self.read_statement(|connection| Ok(connection.time()?)).await
     }
 
     /// From now on, calls `listener` for every change, after its commit and before the caller of

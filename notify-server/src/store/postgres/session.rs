@@ -65,6 +65,9 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
     ))
 }
 
+/// How many turns of the runtime show whether an idle connection has ended.
+const TURNS: u32 = 3;
+
 /// The state of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -216,6 +219,8 @@ impl Session {
         let statement = if let Some(statement) = prepared {
             statement
         } else {
+            #[cfg(test)]
+            super::tests::plans::record(sql);
             let statement = self.query_blocking(self.client.prepare(sql))?;
             self.set_statements.borrow_mut().insert(sql, statement.clone());
             statement
@@ -349,6 +354,20 @@ impl Session {
             return Ok(());
         }
         self.execute_batch("rollback")
+    }
+
+    /// Whether the connection is open, as far as this process knows. The end of an idle connection is
+    /// found here: its task runs only while a call blocks on the runtime.
+    pub(in crate::store) fn is_open(&self) -> bool {
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async {
+                // The first turn reads the socket, and the second lets the connection see its end.
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        !self.client.is_closed() && !self.is_broken()
     }
 
     /// Whether the connection is unusable.

@@ -1,6 +1,7 @@
 //! Tests of PostgreSQL only.
 
 mod concurrency;
+pub(super) mod plans;
 mod tables;
 
 use std::sync::Arc;
@@ -144,10 +145,17 @@ async fn broken_connections_are_replaced() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
+    // Each of the readers has a connection.
+    for _ in 0..8 {
+        store.time().await.unwrap();
+    }
     TestCluster::shared().execute(&format!(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'",
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '{}'",
         own.0.name()
     ));
+    for _ in 0..8 {
+        store.time().await.unwrap();
+    }
     assert_eq!(stored(&store, app).await, 0);
     assert_eq!(accept_many(&store, app, 3).await, (3, 0));
     assert_eq!(stored(&store, app).await, 3);

@@ -73,12 +73,12 @@ impl Connection {
         }
     }
 
-    /// Whether a single statement may run without a transaction. PostgreSQL begins one in any case,
-    /// since the begin also shows whether the connection is still usable.
-    pub(in crate::store) fn can_read_without_tx(&self) -> bool {
+    /// Whether the connection was still open a moment ago. A transaction shows it with its begin; a
+    /// statement without a transaction needs this.
+    pub(in crate::store) fn is_open(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
-            Self::Postgres(_) => false,
+            Self::Postgres(session) => session.is_open(),
         }
     }
 

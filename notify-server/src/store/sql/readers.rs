@@ -261,14 +261,12 @@ impl ReconnectingConnection {
     /// Begins a read and returns the connection for it. Opens a new connection if the old one has
     /// broken since the last read.
     fn begin(&mut self, scope: ReadScope) -> sql::Result<&Connection> {
-        let begin = |connection: &Connection| {
-            if scope == ReadScope::Statement && connection.can_read_without_tx() {
-                return Ok(());
-            }
-            connection.begin_read()
-        };
         if let Some(connection) = self.connection.take() {
-            match begin(&connection) {
+            let begun = match scope {
+                ReadScope::Statement if connection.is_open() => Ok(()),
+                ReadScope::Statement | ReadScope::Snapshot => connection.begin_read(),
+            };
+            match begun {
                 Ok(()) => return Ok(self.connection.insert(connection)),
                 Err(_) if connection.is_broken() => {}
                 Err(error) => {
@@ -278,7 +276,9 @@ impl ReconnectingConnection {
             }
         }
         let opened = (self.open)()?;
-        begin(&opened)?;
+        if scope == ReadScope::Snapshot {
+            opened.begin_read()?;
+        }
         Ok(self.connection.insert(opened))
     }
 

@@ -92,8 +92,9 @@ impl Round {
         format!("x-{}", self.name)
     }
 
-    /// Runs an operation. Two operations of a round may make each other fail, but none may fail as
+    /// Runs an operation. Returns whether it was executed, if it may be a repeat. Two operations of a round may make each other fail, but none may fail as
     /// a bug.
+    #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
     async fn run(&self, store: &Store, action: Action, side: usize) -> Result<bool, StoreError> {
         let Self { app, name, .. } = self;
         let app = *app;
@@ -270,6 +271,17 @@ const RULES: [(&str, &str); 11] = [
            and c.opened + c.clicked >= 1)",
     ),
 ];
+
+/// Runs each operation once.
+pub(super) async fn run_every_action(store: &Store, app: AppNo) {
+    for action in ACTIONS {
+        let round = Round::new(store, app, format!("{action:?}")).await;
+        if let Err(error) = round.run(store, action, 0).await {
+            panic!("{action:?}: {error:?}");
+        }
+        store.start_due(NOW, 100).await.unwrap();
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {

@@ -1,0 +1,88 @@
+//! The plans of the statements of sets.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use super::concurrency::run_every_action;
+use super::*;
+
+/// The statements of sets that this process has prepared.
+static PREPARED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+
+/// Records a statement of a set.
+pub(in crate::store::postgres) fn record(sql: &'static str) {
+    PREPARED.lock().unwrap_or_else(PoisonError::into_inner).insert(sql);
+}
+
+/// The number of rows of each large table.
+const ROWS: u32 = 50_000;
+/// The tables that are small whatever the installation is.
+const SMALL: [&str; 3] = ["apps", "event_logs", "campaigns"];
+
+/// A sequential scan would make a set as slow as its table is large.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_sets_scan_no_large_table() {
+    let own = PostgresBackend::new();
+    let store = own.open();
+    let app = fixtures::app(&store).await;
+    run_every_action(&store, app).await;
+    store.close().await;
+    own.0.execute(&format!(
+        "insert into devices (key, app_no, device_id, address, address_hash, push_disabled,
+           utc_offset_minutes, details, created_at, registered_at)
+         select a.no << 43 | 1000000 + n, a.no, 'd' || n, 't' || n, n, 0, 0, '{{}}', n, n
+         from apps a cross join generate_series(1, {ROWS}) n;
+         insert into device_seen (key, registered_at)
+         select key, created_at from devices on conflict do nothing;
+         insert into unverified_addresses (device_key, since, is_anonymous)
+         select key, created_at, 0 from devices on conflict do nothing;
+         insert into notifications (no, app_no, id, origin, status, created_at, request, platforms,
+           names_devices, ttl_seconds)
+         select a.no << 43 | 1000000 + n, a.no, 'n' || n, 'created', 'completed', n, '{{}}', 1, 0, 0
+         from apps a cross join generate_series(1, {ROWS}) n;
+         insert into engagement (notification_no, device_key, type, at)
+         select no, no, 1, 1 from notifications on conflict do nothing;
+         insert into engagement_counts (notification_no)
+         select no from notifications on conflict do nothing;
+         insert into idempotency (app_no, path, key, digest, answer, at)
+         select a.no, '/v1/notifications', 'k' || n, decode(repeat('00', 32), 'hex'), '{{}}', n
+         from apps a cross join generate_series(1, {ROWS}) n;
+         insert into device_counts (app_no, hour, platform, enabled, count)
+         select a.no, n, 0, 1, 1 from apps a cross join generate_series(1, {ROWS}) n
+         on conflict do nothing;
+         insert into dispatches (no, notification_no, platform, zone, due_at, cursor, until,
+           scan_done, completed_at)
+         select no, no, 0, 32767, 1, 0, 9, 1, 1 from notifications on conflict do nothing;
+         insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished, targeted,
+           excluded)
+         select no, no, 0, 9, 1, 1, 1, 0, 0 from dispatches on conflict do nothing;
+         insert into outcomes (page_no, chunk_no, at, entries)
+         select no, 0, 1, '' from pages on conflict do nothing;
+         insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, outcome, attempts,
+           first_attempt_at, due_at, claimable_at, unknown_outcomes)
+         select no, dispatch_no, no, dispatch_no >> 43, 0, no, 0, 1, 1, 1, 1, 0 from pages
+         on conflict do nothing;
+         analyze"
+    ));
+    let statements = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert!(statements.len() > 8, "{statements:#?}");
+    for sql in statements {
+        let parameters = (1..).take_while(|number| sql.contains(&format!("${number}"))).count();
+        let nulls = vec!["null"; parameters].join(", ");
+        let execute = if parameters == 0 { String::new() } else { format!("({nulls})") };
+        own.0.execute(&format!(
+            "create or replace function plan() returns setof text as $plan$
+           declare line text; begin
+             execute 'set plan_cache_mode = force_generic_plan; set join_collapse_limit = 1';
+             execute $set$prepare the_set as {sql}$set$;
+             for line in execute 'explain execute the_set{execute}' loop return next line; end loop;
+             deallocate the_set;
+           end $plan$ language plpgsql"
+        ));
+        let plan = own.0.texts("select plan()").join("\n");
+        for line in plan.lines().filter(|line| line.contains("Seq Scan on ")) {
+            let table = line.split("Seq Scan on ").nth(1).and_then(|rest| rest.split(' ').next());
+            assert!(table.is_some_and(|table| SMALL.contains(&table)), "{sql}\n{plan}");
+        }
+    }
+}
