@@ -12,7 +12,7 @@ use crate::store::sql::row::{count_at, layout_of, require_app, unexpected_value,
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
-    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Operation, Store, StoreError,
+    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Store, StoreError, idempotency,
 };
 
 /// A stored poll.
@@ -87,13 +87,7 @@ impl Store {
         at: Timestamp,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<Success>, StoreError> {
-        self.write_once(Operation::AnswerPoll, app, once, move |tx| {
-            require_app(tx, app)?;
-            let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
-            count_vote(tx, app, no, answer, &vote, at)?;
-            Ok(Success { success: true })
-        })
-        .await
+        self.write_in_set(AnswerPoll { app, poll, answer, vote, at, once }).await
     }
 
     /// Reads a poll by its public id, and the answer that this visitor gave. A poll of an
@@ -136,11 +130,45 @@ impl Store {
         if given_answer.is_some() {
             return Ok(());
         }
-        self.write(Operation::AnswerPublicPoll, move |tx| {
-            let (app, no, _) = by_public_id(tx, public_id)?;
-            count_vote_on_page(tx, app, no, answer, visitor, at)
+        self.write_in_set(AnswerPublicPoll { public_id, answer, visitor, at }).await
+    }
+}
+
+/// A vote that the application reports.
+pub(super) struct AnswerPoll {
+    pub(super) app: AppNo,
+    pub(super) poll: NotificationId,
+    pub(super) answer: AnswerId,
+    pub(super) vote: PollVote,
+    pub(super) at: Timestamp,
+    pub(super) once: Option<IdempotentRequest>,
+}
+
+impl AnswerPoll {
+    /// Counts the vote, unless the device has already voted.
+    pub(super) fn write(&self, tx: &mut WriteTx<'_>) -> Result<Idempotent<Success>, StoreError> {
+        idempotency::run(tx, self.app, self.once.as_ref(), |tx| {
+            require_app(tx, self.app)?;
+            let no = number_of(tx, self.app, &self.poll)?.ok_or(StoreError::NotFound)?;
+            count_vote(tx, self.app, no, self.answer, &self.vote, self.at)?;
+            Ok(Success { success: true })
         })
-        .await
+    }
+}
+
+/// A vote of a visitor of the page of the poll.
+pub(super) struct AnswerPublicPoll {
+    pub(super) public_id: Uuid,
+    pub(super) answer: AnswerId,
+    pub(super) visitor: Visitor,
+    pub(super) at: Timestamp,
+}
+
+impl AnswerPublicPoll {
+    /// Counts the vote, unless the visitor has already voted.
+    pub(super) fn write(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
+        let (app, no, _) = by_public_id(tx, self.public_id)?;
+        count_vote_on_page(tx, app, no, self.answer, self.visitor, self.at)
     }
 }
 

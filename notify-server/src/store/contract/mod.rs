@@ -30,20 +30,20 @@ macro_rules! contract {
 
             #[tokio::test]
             async fn postgres() {
-                let backend = crate::store::postgres::tests::PostgresBackend::new();
-                $run(&backend, $($check)?).await;
+                use crate::store::postgres::{SetMode, tests::PostgresBackend};
+                $run(&PostgresBackend::migrated(SetMode::On), $($check)?).await;
             }
 
             #[tokio::test]
             async fn postgres_row_by_row() {
                 use crate::store::postgres::{SetMode, tests::PostgresBackend};
-                $run(&PostgresBackend::with_sets(SetMode::Off), $($check)?).await;
+                $run(&PostgresBackend::migrated(SetMode::Off), $($check)?).await;
             }
 
             #[tokio::test]
             async fn postgres_failing_sets() {
                 use crate::store::postgres::{SetMode, tests::PostgresBackend};
-                $run(&PostgresBackend::with_sets(SetMode::Failing), $($check)?).await;
+                $run(&PostgresBackend::migrated(SetMode::Failing), $($check)?).await;
             }
         }
     };

@@ -18,13 +18,14 @@ use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreEr
 pub(in crate::store) struct PostgresBackend(TestDatabase, SetMode);
 
 impl PostgresBackend {
+    /// An empty database.
     pub(in crate::store) fn new() -> Self {
-        Self::with_sets(SetMode::On)
+        Self(TestCluster::shared().database(), SetMode::On)
     }
 
-    /// As [`PostgresBackend::new`], with another use of sets.
-    pub(in crate::store) fn with_sets(sets: SetMode) -> Self {
-        Self(TestCluster::shared().database(), sets)
+    /// A database with the tables of this version.
+    pub(in crate::store) fn migrated(sets: SetMode) -> Self {
+        Self(TestCluster::shared().migrated_database(), sets)
     }
 
     fn url(&self) -> DatabaseUrl {

@@ -13,6 +13,7 @@ mod accept;
 mod engagement;
 mod event_log;
 mod register;
+mod votes;
 
 pub(in crate::store) use register::{RegisterDevice, WriteLastSeen};
 
@@ -70,9 +71,13 @@ pub(in crate::store) enum SetKind {
     LastSeen,
     /// Engagement events.
     Engagement,
+    /// Votes that applications report.
+    AnswerPoll,
+    /// Votes on the pages of polls.
+    AnswerPublicPoll,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 6;
 
 /// A write that can be a row of a set.
 pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
@@ -492,7 +497,7 @@ impl Shared {
             .unwrap_or_else(|_| Err(internal("a set panicked")))?;
         #[cfg(any(test, feature = "testing"))]
         if self.mode == SetMode::Failing {
-            tx.query("select 1 / 0", &[])?;
+            tx.query("select 1 / (select 0 from moves union select 0 limit 1)", &[])?;
         }
         if answers.iter().all(Option::is_none) {
             return Ok(Written::Nothing);

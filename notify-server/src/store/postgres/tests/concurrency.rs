@@ -2,12 +2,13 @@
 //! random moment before it runs, so that the statements of both interleave differently in each
 //! round. Afterwards the tables are checked.
 
-use notify_core::{Event, EventType};
+use notify_core::{Event, EventType, PollVote, Schedule};
 
 use super::*;
 use crate::store::contract::fixtures::{NOW, android, id};
 use crate::store::{
-    Checkpoint, Dispatch, Idempotent, NewNotification, OpenPage, Outcome, RetryOutcome, RetryResult,
+    Checkpoint, Dispatch, Idempotent, NewNotification, OpenPage, Outcome, PollDraft, RetryOutcome,
+    RetryResult, Visitor,
 };
 
 /// The number of rounds of each pair. `NOTIFY_PAIR_ROUNDS` sets another number.
@@ -28,13 +29,15 @@ enum Action {
     DeleteDevice,
     SetTags,
     RecordEvents,
+    AnswerPoll,
+    AnswerPublicPoll,
     OpenPage,
     Checkpoint,
     ClaimRetries,
     SettleRetries,
 }
 
-const ACTIONS: [Action; 16] = [
+const ACTIONS: [Action; 18] = [
     Action::Accept,
     Action::AcceptWithKey,
     Action::CancelQueued,
@@ -47,6 +50,8 @@ const ACTIONS: [Action; 16] = [
     Action::DeleteDevice,
     Action::SetTags,
     Action::RecordEvents,
+    Action::AnswerPoll,
+    Action::AnswerPublicPoll,
     Action::OpenPage,
     Action::Checkpoint,
     Action::ClaimRetries,
@@ -66,6 +71,9 @@ struct Round {
     page: OpenPage,
     /// A notification with a retry.
     retried: Dispatch,
+    /// A notification with a poll, which is due later.
+    asked: NewNotification,
+    poll: PollDraft,
 }
 
 impl Round {
@@ -85,7 +93,11 @@ impl Round {
         store.checkpoint(last).await.unwrap();
         let queued = direct();
         fixtures::accepted(store, app, queued.clone()).await;
-        Self { app, name, queued, unread, started, page, retried }
+        let poll = fixtures::poll();
+        let schedule = Schedule::At(NOW.plus_ms(1_000_000));
+        let asked = NewNotification { poll: Some(poll.clone()), schedule, ..direct() };
+        fixtures::accepted(store, app, asked.clone()).await;
+        Self { app, name, queued, unread, started, page, retried, asked, poll }
     }
 
     fn device(&self) -> String {
@@ -154,6 +166,15 @@ impl Round {
                 let events = vec![event(EventType::Opened), event(EventType::Clicked)];
                 store.record_events(app, events, NOW, None).await.map(|_| true)
             }
+            Action::AnswerPoll => {
+                let vote = PollVote { device_id: Some(id(&self.device())) };
+                let (poll, answer) = (self.asked.id.clone(), self.poll.answers[side]);
+                store.answer_poll(app, poll, answer, vote, NOW, None).await.map(|_| true)
+            }
+            Action::AnswerPublicPoll => {
+                let (poll, answer) = (self.poll.public_id, self.poll.answers[side]);
+                store.answer_public_poll(poll, answer, Visitor([7; 16]), NOW).await.map(|()| true)
+            }
             Action::OpenPage => {
                 let claim = fixtures::claim(&self.unread, self.unread.until, true);
                 store.open_page(claim).await.map(|_| true)
@@ -198,7 +219,7 @@ impl Round {
 }
 
 /// Queries that return a row for each broken rule.
-const RULES: [(&str, &str); 11] = [
+const RULES: [(&str, &str); 12] = [
     (
         "an address belongs to one device",
         "select count(*) from devices where address is not null group by app_no, address
@@ -265,6 +286,13 @@ const RULES: [(&str, &str); 11] = [
            (select count(*) from device_tags d where d.tag_no = t.no)",
     ),
     (
+        "the clicks of a poll equal its votes",
+        "select 1 from polls p where
+           (select sum(clicks) from poll_answers a where a.notification_no = p.notification_no)
+           < (select count(*) from poll_votes v where v.notification_no = p.notification_no)
+           + (select count(*) from poll_visitors v where v.notification_no = p.notification_no)",
+    ),
+    (
         "every counted event is stored or its device is erased",
         "select 1 from engagement e where not exists (
            select 1 from engagement_counts c where c.notification_no = e.notification_no
@@ -287,7 +315,14 @@ pub(super) async fn run_every_action(store: &Store, app: AppNo) {
 async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
     let rounds = std::env::var("NOTIFY_PAIR_ROUNDS").ok();
     let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().unwrap());
-    let own = PostgresBackend::new();
+    for round in 0..rounds {
+        run_every_pair(round).await;
+    }
+}
+
+/// Runs every pair of operations once, on a database of its own.
+async fn run_every_pair(round: usize) {
+    let own = PostgresBackend::migrated(SetMode::On);
     let open = || {
         own.try_open(PostgresOptions { has_pauses: true, ..PostgresOptions::default() }).unwrap()
     };
@@ -295,31 +330,28 @@ async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
     let stores = [open(), open()];
     let app = fixtures::app(&calm).await;
     own.0.execute(&format!("insert into event_logs (app_no, wanted) values ({}, 127)", app.0));
-    for round in 0..rounds {
-        for (nth, first) in ACTIONS.into_iter().enumerate() {
-            for second in &ACTIONS[nth..] {
-                let name = format!("{round}-{first:?}-{second:?}");
-                let about = Round::new(&calm, app, name.clone()).await;
-                let [a, b] = &stores;
-                let results = tokio::join!(about.run(a, first, 0), about.run(b, *second, 1));
-                for result in [&results.0, &results.1] {
-                    if let Err(StoreError::Backend(error)) = result {
-                        panic!("{name}: {error:?}");
-                    }
+    for (nth, first) in ACTIONS.into_iter().enumerate() {
+        for second in &ACTIONS[nth..] {
+            let name = format!("{round}-{first:?}-{second:?}");
+            let about = Round::new(&calm, app, name.clone()).await;
+            let [a, b] = &stores;
+            let results = tokio::join!(about.run(a, first, 0), about.run(b, *second, 1));
+            for result in [&results.0, &results.1] {
+                if let Err(StoreError::Backend(error)) = result {
+                    panic!("{name}: {error:?}");
                 }
-                if (first, *second) == (Action::AcceptWithKey, Action::AcceptWithKey) {
-                    let executed = [results.0.unwrap(), results.1.unwrap()];
-                    assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
-                }
-                // The work that is left must not run in another round.
-                let _ = calm.start_due(NOW, 100).await.unwrap();
-                let late = fixtures::retry_claim(app);
-                calm.claim_retries(late).await.unwrap();
             }
-            for (rule, query) in RULES {
-                let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
-                assert_eq!(broken, [0], "{first:?} and others: {rule}");
+            if (first, *second) == (Action::AcceptWithKey, Action::AcceptWithKey) {
+                let executed = [results.0.unwrap(), results.1.unwrap()];
+                assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
             }
+            // The work that is left must not run in another round.
+            calm.start_due(NOW, 100).await.unwrap();
+            calm.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+        }
+        for (rule, query) in RULES {
+            let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
+            assert_eq!(broken, [0], "{first:?} and others: {rule}");
         }
     }
     for store in stores.into_iter().chain([calm]) {

@@ -22,7 +22,7 @@ const SMALL: [&str; 3] = ["apps", "event_logs", "campaigns"];
 /// A sequential scan would make a set as slow as its table is large.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_of_sets_scan_no_large_table() {
-    let own = PostgresBackend::new();
+    let own = PostgresBackend::migrated(SetMode::On);
     let store = own.open();
     let app = fixtures::app(&store).await;
     run_every_action(&store, app).await;
