@@ -382,6 +382,12 @@ async fn a_webhook_shows_its_secret_once_and_is_tested_watched_and_redelivered()
     let rotated = operator.submit(&format!("{path}/rotate"), &[]).await?.text;
     assert!(secret(&rotated).starts_with("whsec_") && secret(&rotated) != first, "{rotated}");
     assert!(!operator.get(&path).await.text.contains("whsec_"));
+    // Loading the page with the secret again leads to the webhook.
+    let again = operator.get(&format!("{path}/rotate")).await;
+    assert_eq!(
+        (again.status, path.split('/').next_back()),
+        (303, again.header("location").strip_prefix("../"))
+    );
     let trail = server.admin().get("/admin/v1/audit").await.text;
     assert!(trail.contains("rotate_webhook_secret") && !trail.contains("whsec_"), "{trail}");
     server.stop().await;

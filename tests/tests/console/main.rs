@@ -211,7 +211,7 @@ async fn pages_allow_no_foreign_script_frame_or_cache() -> Result<()> {
 async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> {
     let server = TestServer::without_providers().await;
     let (operator, app) = (operator(&server).await?, first_app(&server).await);
-    let page = operator.submit(&format!("apps/{app}/keys"), &[("name", "backend")]).await?;
+    let page = operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?;
     assert_eq!(page.status, 200);
     let start = page.text.find("nk_").unwrap();
     let key: String = page.text[start..]
@@ -237,7 +237,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
     let app = first_app(&server).await;
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     operator.submit("new-app", &[("name", "Shop"), ("language", "de")]).await?.is(303);
-    operator.submit(&format!("apps/{app}/keys"), &[("name", "backend")]).await?.is(200);
+    operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?.is(200);
     operator.submit(&format!("apps/{app}/settings"), &[("name", "New")]).await?.is(303);
     let device = format!("apps/{app}/devices/phone");
     operator.submit(&format!("{device}/tag"), &[("name", "vip")]).await?.is(303);

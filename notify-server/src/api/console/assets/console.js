@@ -106,6 +106,8 @@ addEventListener("pageshow", () => {
   for (const form of document.forms) delete form.dataset.sent;
 });
 
+// A page that shows a new secret is the answer to a form. When it is loaded again, the form is not sent again.
+if (document.querySelector("[data-once]")) history.replaceState(null, "", location.href);
 localTimes(document);
 document.querySelector("[data-focus]")?.focus();
 if (parse("<p></p>")) setTimeout(refresh, REFRESH_MS);

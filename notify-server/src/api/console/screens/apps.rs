@@ -28,7 +28,7 @@ const LAST_NOTIFICATIONS: u32 = 5;
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}", show_dashboard),
-        action("/console/apps/{app}/keys", create_key),
+        action("/console/apps/{app}", create_key),
         action("/console/apps/{app}/keys/{key}/revoke", revoke_key),
         screen("/console/apps/{app}/settings", settings),
         action("/console/apps/{app}/settings", update),
