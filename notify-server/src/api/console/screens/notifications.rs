@@ -112,7 +112,8 @@ struct Notification {
     text: String,
     tone: &'static str,
     is_open: bool,
-    can_cancel: bool,
+    /// When it is due, if that was later than the request.
+    scheduled_for: Option<Timestamp>,
     /// Whether the application is the playground's.
     is_playground: bool,
     counts: Vec<Count>,
@@ -174,16 +175,17 @@ async fn notification_page(
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
         visit.get(scope, &format!("/v1/notifications/{path_id}")).await?;
-    let can_cancel = matches!(
-        record.status,
-        NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
-    );
     Ok(Notification {
         base: base_of(&layout, scope),
         text: text_of(&record),
         tone: tone_of(record.status),
-        is_open: can_cancel,
-        can_cancel,
+        is_open: matches!(
+            record.status,
+            NotificationStatus::Scheduled
+                | NotificationStatus::Queued
+                | NotificationStatus::Sending
+        ),
+        scheduled_for: record.send_at.filter(|at| *at > record.created_at),
         is_playground: playground::owns(scope.app.id),
         counts: counts_of(&record.counts),
         request: format::pretty_json(record.request.as_str()),
