@@ -137,7 +137,7 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
             .platforms
             .iter()
             .map(|row| DeviceRow {
-                platform: row.platform.as_str(),
+                platform: format::platform(&row.platform),
                 enabled: format::number(&row.enabled_count),
                 disabled: format::number(&row.disabled_count),
             })

@@ -11,7 +11,7 @@ use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::{action, format, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 
@@ -49,6 +49,10 @@ impl Row {
         Self { device, path_id }
     }
 
+    fn platform(&self) -> &'static str {
+        format::platform(&self.device.platform)
+    }
+
     fn state(&self) -> &'static str {
         match self.device.disabled_reason {
             None if self.device.has_address() => "enabled",
@@ -68,7 +72,6 @@ struct List {
     layout: Layout,
     base: String,
     platform: String,
-    platforms: &'static [&'static str],
     tag: String,
     state: String,
     states: &'static [&'static str],
@@ -98,7 +101,6 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let page = List {
         base: base_of(&layout, &scope),
         is_filtered: [&platform, &tag, &state].iter().any(|filter| !filter.is_empty()),
-        platforms: &Platform::NAMES,
         states: &DeviceState::NAMES,
         is_by_token: false,
         app_id: scope.app.id,
@@ -130,7 +132,6 @@ async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
         base: base_of(&layout, &scope),
         layout,
         platform: String::new(),
-        platforms: &Platform::NAMES,
         tag: String::new(),
         state: String::new(),
         states: &DeviceState::NAMES,

@@ -231,6 +231,10 @@ impl DeliveryRow {
         Self { delivery, device_path }
     }
 
+    fn platform(&self) -> &'static str {
+        format::platform(&self.delivery.platform)
+    }
+
     fn tone(&self) -> &'static str {
         match self.delivery.outcome {
             DeliveryOutcome::Sent => "good",
