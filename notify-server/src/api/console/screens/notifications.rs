@@ -3,11 +3,13 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    Counts, Delivery, DeliveryList, DeliveryOutcome, DeviceId, ExplainedSummary, Explanation,
-    NotificationList, NotificationRecord, NotificationStatus, Success, Timestamp,
+    Counts, Delivery, DeliveryList, DeliveryOutcome, Device, DeviceId, ExplainedOutcome,
+    ExplainedSummary, Explanation, NotificationList, NotificationRecord, NotificationStatus,
+    ProviderKind, StepKind, Success, Timestamp,
 };
 use warp::reply::Response;
 
+use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
@@ -111,6 +113,7 @@ struct Notification {
     path_id: String,
     text: String,
     tone: &'static str,
+    /// Whether it has not ended, so that the page refreshes itself and can cancel it.
     is_open: bool,
     /// When it is due, if that was later than the request.
     scheduled_for: Option<Timestamp>,
@@ -284,6 +287,67 @@ struct Explained {
     device_path: String,
     explanation: Explanation,
     summary: ExplainedSummary,
+    tone: &'static str,
+    remedy: Option<Remedy>,
+}
+
+/// Where the cause of an outcome can be corrected.
+struct Remedy {
+    text: String,
+    /// The address, relative to the pages of the application.
+    path: String,
+}
+
+/// Where an operator can correct what a step of an explanation says; `None` if there is nothing to correct.
+fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Option<Remedy> {
+    use StepKind as Step;
+    let (text, path) = match step {
+        Step::ProviderNotConfigured => {
+            (format!("Configure {}", title_of(provider)), format!("providers/{provider}"))
+        }
+        Step::CredentialsRefused | Step::Paused | Step::Failed => {
+            (format!("Check {}", title_of(provider)), format!("providers/{provider}"))
+        }
+        Step::LacksTag => ("Add the tag".to_owned(), format!("devices/{device}#tags")),
+        Step::Disabled
+        | Step::AddressDead
+        | Step::NoAddress
+        | Step::AddressMoved
+        | Step::PassedOver
+        | Step::Unregistered => ("See the device".to_owned(), format!("devices/{device}")),
+        Step::NotTargeted | Step::RegisteredLater => {
+            ("Send to this device".to_owned(), format!("send?device={device}"))
+        }
+        Step::Expired | Step::Canceled | Step::CancelRequested => {
+            ("Send it again".to_owned(), format!("send?from={id}"))
+        }
+        Step::Accepted
+        | Step::Reported
+        | Step::Scheduled
+        | Step::Started
+        | Step::Targeted
+        | Step::HasTag
+        | Step::Enabled
+        | Step::HasAddress
+        | Step::Waiting
+        | Step::Attempted
+        | Step::NextAttempt
+        | Step::Sent => return None,
+    };
+    Some(Remedy { text, path })
+}
+
+/// The class of the badge of an outcome for one device.
+pub(super) fn tone_of_outcome(outcome: ExplainedOutcome) -> &'static str {
+    match outcome {
+        ExplainedOutcome::Sent => "good",
+        ExplainedOutcome::Pending => "busy",
+        ExplainedOutcome::Failed
+        | ExplainedOutcome::Unregistered
+        | ExplainedOutcome::Expired
+        | ExplainedOutcome::Canceled => "bad",
+        ExplainedOutcome::NotTargeted | ExplainedOutcome::Reported => "",
+    }
 }
 
 async fn explain(visit: Visit) -> Result<Response, ApiError> {
@@ -306,6 +370,19 @@ async fn explain(visit: Visit) -> Result<Response, ApiError> {
         explanation => explanation?,
     };
     let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
+    let device: Device = visit.get(&scope, &format!("/v1/devices/{device_path}")).await?;
     let (base, summary) = (base_of(&layout, &scope), explanation.summary());
-    show(&Explained { layout, base, path_id, id, device_path, explanation, summary })
+    let provider = device.platform.provider();
+    let page = Explained {
+        tone: tone_of_outcome(explanation.outcome),
+        remedy: summary.step.and_then(|step| remedy(step, provider, &path_id, &device_path)),
+        layout,
+        base,
+        path_id,
+        id,
+        device_path,
+        explanation,
+        summary,
+    };
+    show(&page)
 }
