@@ -10,6 +10,7 @@ mod html;
 mod notifications;
 mod playground;
 mod prefix;
+mod program;
 mod sending;
 mod sessions;
 
@@ -222,6 +223,16 @@ async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> 
     caller.get("/v1/devices").await.ok();
     let again = operator.get(&format!("apps/{app}")).await;
     assert!(!again.text.contains(&key) && again.text.contains("backend"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn revoking_a_key_ends_it_at_once() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let created = server.admin().post(&format!("/admin/v1/apps/{app}/keys"), &json!({})).await.ok();
+    let caller = Caller::app(server.origin(), created["api_key"].as_str().unwrap());
+    caller.get("/v1/devices").await.ok();
     let keys = server.admin().get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
     let id = keys["keys"][1]["id"].as_str().unwrap();
     let revoked = operator.submit(&format!("apps/{app}/keys/{id}/revoke"), &[]).await?;
