@@ -62,7 +62,7 @@ need_lints() {
 need_python() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv; }
 # systemd checks its unit, and lists the system calls of a group.
 need_systemd() { command -v systemd-analyze >/dev/null || apt_install systemd; }
-# The quick start in the README calls curl.
+# The quick start in the README calls curl, and the console shows commands with curl.
 need_curl() { command -v curl >/dev/null || apt_install curl; }
 # The tests start their own PostgreSQL.
 need_postgres() {
@@ -86,7 +86,7 @@ docs_needs() { need_compiler; need_curl; }
 unit_needs() { need_compiler; need_postgres; }
 store_needs() { need_compiler; need_postgres; }
 simulation_needs() { need_compiler; need_postgres; }
-e2e_needs() { need_compiler; need_postgres; need_bad_disks; need_systemd; need_python; }
+e2e_needs() { need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; }
 browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
 postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; }
 

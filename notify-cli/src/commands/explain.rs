@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
 
 /// The summary in one line, which is printed before the steps.
 fn heading(explained: &Explanation) -> String {
-    let ExplainedSummary { mark, outcome, cause } = explained.summary();
+    let ExplainedSummary { mark, outcome, cause, .. } = explained.summary();
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     format!("{mark} {} {outcome}{cause}", explained.device_id)
 }

@@ -133,7 +133,9 @@ pub struct ExplainedSummary {
     pub mark: char,
     /// The outcome in words, such as `not sent`.
     pub outcome: &'static str,
-    /// The detail of the step that led to the outcome, without the words of `outcome`.
+    /// The kind of the step that led to the outcome.
+    pub step: Option<StepKind>,
+    /// The detail of this step, without the words of `outcome`.
     pub cause: Option<String>,
 }
 
@@ -142,9 +144,8 @@ impl Explanation {
     #[must_use]
     pub fn summary(&self) -> ExplainedSummary {
         let (mark, outcome, causes) = causes_of(self.outcome);
-        let cause =
-            causes.iter().find_map(|kind| self.steps.iter().find(|step| step.what == *kind));
-        let cause = cause.map(|step| {
+        let step = causes.iter().find_map(|kind| self.steps.iter().find(|step| step.what == *kind));
+        let cause = step.map(|step| {
             // The detail often begins with the outcome, which the summary already has.
             let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
             let detail = detail.trim_start_matches([':', ' ']);
@@ -152,7 +153,7 @@ impl Explanation {
             let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
             format!("{answer}{detail}")
         });
-        ExplainedSummary { mark, outcome, cause }
+        ExplainedSummary { mark, outcome, step: step.map(|step| step.what), cause }
     }
 
     /// The last response of the provider, which is in the step about the attempts.
@@ -220,7 +221,7 @@ mod tests {
     }
 
     fn text_of(explained: &Explanation) -> String {
-        let ExplainedSummary { mark, outcome, cause } = explained.summary();
+        let ExplainedSummary { mark, outcome, cause, .. } = explained.summary();
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         format!("{mark} {outcome}{cause}")
     }

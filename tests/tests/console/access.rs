@@ -305,6 +305,52 @@ async fn secrets_of_a_late_form_are_not_carried() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_form_of_an_earlier_session_is_shown_again_and_sent_by_a_button() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let app = first_app(&server).await;
+    let earlier = operator(&server).await?.token().await?;
+    // The operator has signed in again in another tab.
+    let again = operator(&server).await?;
+    let browser = Caller::with_header(server.origin(), "cookie", again.cookie.as_str());
+    let path = format!("/console/apps/{app}/settings");
+    let referer = format!("{}{path}", server.origin());
+    let headers = [("sec-fetch-site", "same-origin"), ("referer", referer.as_str())];
+    let send = async |headers: &[(&str, &str)], fields: &str| {
+        let body = format!("token={earlier}&{fields}");
+        browser.send_with(&Method::POST, &path, body, headers).await
+    };
+    let page = send(&headers, "name=Shop+%3Cb%3E&language=de").await?;
+    assert_eq!(page.status, 403);
+    assert!(page.text.contains("<h1>Your form was not sent</h1>"), "{}", page.text);
+    assert!(page.text.contains("Send it again:") && !page.text.contains("<b>"), "{}", page.text);
+    assert!(page.text.contains(&format!("apps/{app}/settings\">Open the page")), "{}", page.text);
+    let apps = server.admin().get("/admin/v1/apps").await;
+    assert!(!apps.text.contains("Shop"), "nothing was sent: {}", apps.text);
+    let form = forms(&page.text, &at(server.origin(), &format!("apps/{app}/settings")))
+        .into_iter()
+        .find(|form| form.action == at(server.origin(), &format!("apps/{app}/settings")))
+        .unwrap();
+    assert_eq!((form.value("name"), form.value("language")), ("Shop <b>", "de"));
+    submit(&browser, &form).await?.is(303);
+    let apps = server.admin().get("/admin/v1/apps").await;
+    assert!(apps.text.contains("Shop"), "{}", apps.text);
+
+    let secret = send(&headers, "name=Shop&config=s3cret").await?.text;
+    assert!(!secret.contains("s3cret") && secret.contains("<b>config</b>"), "{secret}");
+    assert!(!secret.contains("Send the form"), "an incomplete form is not sent: {secret}");
+    let button = send(&headers, "").await?.text;
+    assert!(button.contains("press the button again"), "{button}");
+    // A script gets an error, and so does a form of which the browser does not say where it is from.
+    let script = [headers[0], headers[1], ("sec-fetch-dest", "empty")];
+    for headers in [&script[..], &[("referer", &*referer)], &[("sec-fetch-site", "cross-site")]] {
+        let refused = send(headers, "name=Shop").await?;
+        assert_eq!(refused.status, 403, "{headers:?}");
+        assert!(refused.text.contains("<h1>Not accepted</h1>"), "{}", refused.text);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_forged_or_too_large_form_is_not_carried() -> Result<()> {
     let server = TestServer::without_providers().await;
     let operator = operator(&server).await?;

@@ -382,6 +382,12 @@ async fn a_webhook_shows_its_secret_once_and_is_tested_watched_and_redelivered()
     let rotated = operator.submit(&format!("{path}/rotate"), &[]).await?.text;
     assert!(secret(&rotated).starts_with("whsec_") && secret(&rotated) != first, "{rotated}");
     assert!(!operator.get(&path).await.text.contains("whsec_"));
+    // Loading the page with the secret again leads to the webhook.
+    let again = operator.get(&format!("{path}/rotate")).await;
+    assert_eq!(
+        (again.status, path.split('/').next_back()),
+        (303, again.header("location").strip_prefix("../"))
+    );
     let trail = server.admin().get("/admin/v1/audit").await.text;
     assert!(trail.contains("rotate_webhook_secret") && !trail.contains("whsec_"), "{trail}");
     server.stop().await;
@@ -561,10 +567,14 @@ async fn the_idle_limit_ends_an_open_stream() -> Result<()> {
 }
 
 #[tokio::test]
-async fn each_empty_page_of_content_names_its_next_step() -> Result<()> {
+async fn each_empty_page_names_its_next_step() -> Result<()> {
     let server = TestServer::without_providers().await;
     let operator = operator(&server).await?;
     let app = format!("apps/{}", first_app(&server).await);
+    let playground = operator.get("playground").await.text;
+    assert!(playground.contains("playground/start\""), "{playground}");
+    let overview = operator.get("").await.text;
+    assert!(overview.contains("/providers\">configure one"), "{overview}");
     for (page, text) in [
         ("campaigns", "campaigns/apply?example=1"),
         ("feeds", "Enter the address of one below"),
@@ -574,11 +584,22 @@ async fn each_empty_page_of_content_names_its_next_step() -> Result<()> {
         ("webhooks", "start it again with <code>--allow-private-networks</code>"),
         ("devices", "sdk_type&#34;:&#34;android_push"),
         ("events", "/send\">Send a notification"),
+        ("", "/providers\">"),
+        ("notifications", "/send\">Send a first notification"),
+        ("tags", "/devices\">device"),
+        ("providers", "providers/fcm"),
+        ("send", "/providers"),
+        ("web", "/providers"),
     ] {
-        let shown = operator.get(&format!("{app}/{page}")).await;
+        let shown = operator.get(format!("{app}/{page}").trim_end_matches('/')).await;
         assert_eq!(shown.status, 200, "{page}");
         assert!(shown.text.contains(text), "{page}: {}", shown.text);
     }
+    let to_none = json!({"text": "Hello", "platforms": ["android"]});
+    let id = server.caller().post("/v1/notifications", &to_none).await.id();
+    let deliveries = operator.get(&format!("{app}/notifications/{id}/deliveries")).await.text;
+    assert!(deliveries.contains("There are no deliveries: "), "{deliveries}");
+    assert!(deliveries.contains("/devices\">the devices"), "{deliveries}");
     Ok(())
 }
 

@@ -86,7 +86,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     rest.split('"').next().map(unescaped)
 }
 
-fn unescaped(text: &str) -> String {
+pub(crate) fn unescaped(text: &str) -> String {
     let entities = [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'")];
     let text = entities.iter().fold(text.to_owned(), |text, (entity, of)| text.replace(entity, of));
     text.replace("&#38;", "&").replace("&amp;", "&")

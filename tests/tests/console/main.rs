@@ -10,6 +10,7 @@ mod html;
 mod notifications;
 mod playground;
 mod prefix;
+mod program;
 mod sending;
 mod sessions;
 
@@ -211,7 +212,7 @@ async fn pages_allow_no_foreign_script_frame_or_cache() -> Result<()> {
 async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> {
     let server = TestServer::without_providers().await;
     let (operator, app) = (operator(&server).await?, first_app(&server).await);
-    let page = operator.submit(&format!("apps/{app}/keys"), &[("name", "backend")]).await?;
+    let page = operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?;
     assert_eq!(page.status, 200);
     let start = page.text.find("nk_").unwrap();
     let key: String = page.text[start..]
@@ -222,6 +223,16 @@ async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> 
     caller.get("/v1/devices").await.ok();
     let again = operator.get(&format!("apps/{app}")).await;
     assert!(!again.text.contains(&key) && again.text.contains("backend"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn revoking_a_key_ends_it_at_once() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let created = server.admin().post(&format!("/admin/v1/apps/{app}/keys"), &json!({})).await.ok();
+    let caller = Caller::app(server.origin(), created["api_key"].as_str().unwrap());
+    caller.get("/v1/devices").await.ok();
     let keys = server.admin().get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
     let id = keys["keys"][1]["id"].as_str().unwrap();
     let revoked = operator.submit(&format!("apps/{app}/keys/{id}/revoke"), &[]).await?;
@@ -237,7 +248,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
     let app = first_app(&server).await;
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     operator.submit("new-app", &[("name", "Shop"), ("language", "de")]).await?.is(303);
-    operator.submit(&format!("apps/{app}/keys"), &[("name", "backend")]).await?.is(200);
+    operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?.is(200);
     operator.submit(&format!("apps/{app}/settings"), &[("name", "New")]).await?.is(303);
     let device = format!("apps/{app}/devices/phone");
     operator.submit(&format!("{device}/tag"), &[("name", "vip")]).await?.is(303);

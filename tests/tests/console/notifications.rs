@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationId, Platform, Tag};
-use notify_sandbox::ScriptedResponse;
-use notify_tests::{TestServer, android, ios, register, tomorrow, until};
+use notify_sandbox::{ScriptedResponse, telegram_chat};
+use notify_tests::{TestServer, android, configure_all, ios, register, tomorrow, until};
 use serde_json::json;
 
 use super::{first_app, operator};
@@ -75,15 +75,17 @@ async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_d
     let id = client.notifications().create(&request).await?.id;
     settled(&server, &id, 1).await?;
     let page = format!("apps/{app}/notifications/{id}");
-    for (device, outcome, step) in [
-        ("a1", "unregistered", "address_dead"),
-        ("a2", "not sent", "lacks_tag"),
-        ("i4", "not sent", "not_targeted"),
-        ("a3", "pending", "next_attempt"),
+    for (device, outcome, step, remedy) in [
+        ("a1", "unregistered", "address_dead", "devices/a1\">See the device</a>"),
+        ("a2", "not sent", "lacks_tag", "devices/a2#tags\">Add the tag</a>"),
+        ("i4", "not sent", "not_targeted", "send?device=i4\">Send to this device</a>"),
+        ("a3", "pending", "next_attempt", ""),
     ] {
         let why = operator.get(&format!("{page}/explain?device={device}")).await.text;
         assert!(why.contains(&format!("<strong>{outcome}</strong>")), "{device}: {why}");
         assert!(why.contains(&format!("<code>{step}</code>")), "{device}: {why}");
+        let first = why.split("<h1>Why?</h1>").nth(1).unwrap().split("</p>").next().unwrap();
+        assert!(first.contains(outcome) && first.contains(remedy), "{device}: {first}");
     }
     let untagged = operator.get(&format!("{page}/explain?device=a2")).await.text;
     assert!(untagged.contains("known only now"), "{untagged}");
@@ -101,6 +103,79 @@ async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_d
     }
     operator.get(&format!("apps/{app}/notifications/ghost/explain?device=a1")).await.is(404);
     Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_a_device_has_the_last_notifications_that_reached_or_missed_it() -> Result<()> {
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let client = server.client();
+    register(&client, [android(1, &ScriptedResponse::ok()), ios(2, &ScriptedResponse::ok())])
+        .await?;
+    let page = async || operator.get(&format!("apps/{app}/devices/a1")).await.text;
+    let none = "None of the last 30 notifications of the application was for this device.";
+    assert!(page().await.contains(none));
+    let mut tagged = CreateNotification::to_platforms([Platform::Android], "For friends");
+    tagged.content.tags = Some(vec!["vip".into()]);
+    let to_others = CreateNotification::to_platforms([Platform::Ios], "For iPhones");
+    let to_all = CreateNotification::to_platforms([Platform::Android], "For everyone");
+    let mut ids = Vec::new();
+    for request in [tagged, to_others, to_all] {
+        let id = client.notifications().create(&request).await?.id;
+        server.completed(&id).await?;
+        ids.push(id);
+    }
+    let shown = page().await;
+    let rows: Vec<&str> = shown.split("<tr>").collect();
+    let row = |text: &str| rows.iter().find(|row| row.contains(text)).copied();
+    let (reached, missed) = (row("For everyone").unwrap(), row("For friends").unwrap());
+    assert!(reached.contains("badge good\">sent<"), "{reached}");
+    assert!(missed.contains(">not sent<") && missed.contains("does not have the tag"), "{missed}");
+    let why = format!("notifications/{}/explain?device=a1\">Why?</a>", ids[0]);
+    assert!(missed.contains(&why), "{missed}");
+    assert_eq!(row("For iPhones"), None, "it is for other devices: {shown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn platforms_have_the_same_names_on_all_pages() -> Result<()> {
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    configure_all(&server.client(), server.app_id, server.sandbox()).await?;
+    let chat = telegram_chat(1, &ScriptedResponse::reason("blocked"));
+    let person = json!({"platform": "chatapp", "recipient_id": chat});
+    server.caller().post("/v1/subscriptions", &person).await.ok();
+    let devices = server.caller().get("/v1/devices").await.ok();
+    let device = devices["devices"][0]["device_id"].as_str().unwrap().to_owned();
+    let request = CreateNotification::to_platforms([Platform::ChatApp], "Hello");
+    let id = server.client().notifications().create(&request).await?.id;
+    server.completed(&id).await?;
+    for path in [
+        String::new(),
+        "/devices".to_owned(),
+        format!("/devices/{device}"),
+        "/send?platforms=chatapp&text=Hello".to_owned(),
+        format!("/notifications/{id}"),
+        format!("/notifications/{id}/deliveries"),
+        "/providers".to_owned(),
+    ] {
+        let page = operator.get(&format!("apps/{app}{path}")).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        let text = text_of(&page.text);
+        assert!(text.contains("Telegram"), "{path}: {text}");
+        for name in ["fb-messenger", "webpush"] {
+            assert!(!text.contains(name), "{path}: {text}");
+        }
+    }
+    Ok(())
+}
+
+/// The text of a page, without tags, code and examples.
+fn text_of(page: &str) -> String {
+    let main = page.split("<main").nth(1).unwrap_or_default();
+    let parts = main.split("<code").map(|part| part.split_once("</code>").unwrap_or(("", part)).1);
+    let without_code: String = parts.collect();
+    without_code.split('<').filter_map(|tag| tag.split_once('>')).map(|(_, text)| text).collect()
 }
 
 #[tokio::test]

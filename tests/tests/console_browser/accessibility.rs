@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use crate::{enter, in_both_browsers};
 
-in_both_browsers!(axe_finds_nothing_serious);
+in_both_browsers!(axe_finds_nothing_serious_in_light_and_dark);
 
-/// The width of the page, and whether its theme is dark. Colours hardly depend on the width, and nothing else
-/// depends on the theme.
-const LOOKS: [(u32, bool); 2] = [(1_280, false), (320, true)];
+/// The width of the page, and whether its theme is dark.
+const LOOKS: [(u32, bool); 3] = [(1_280, false), (320, false), (320, true)];
 
 /// The script of axe-core. npm installs it on first use, in the version of the lock file and without running
 /// its install scripts.
@@ -34,7 +33,7 @@ fn axe() -> Result<&'static str> {
     Ok(AXE.get_or_init(|| std::fs::read_to_string(script).unwrap()))
 }
 
-async fn axe_finds_nothing_serious(browser: &mut Browser) -> Result<()> {
+async fn axe_finds_nothing_serious_in_light_and_dark(browser: &mut Browser) -> Result<()> {
     let axe = axe()?;
     // The finding, and the elements that it is about.
     let check = format!(

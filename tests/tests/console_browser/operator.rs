@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use notify_core::Tag;
+use notify_sandbox::ScriptedResponse;
 use notify_server::clock::Clock;
-use notify_tests::{Browser, Key, Site, TestServer, configure_providers, logged, unlimited};
+use notify_tests::{
+    Browser, Key, Site, TestServer, android, configure_providers, logged, register, unlimited,
+};
 use serde_json::{Value, json};
 
 use crate::{enter, in_both_browsers, of_app};
@@ -12,6 +16,9 @@ use crate::{enter, in_both_browsers, of_app};
 in_both_browsers!(
     a_wrong_key_says_so_and_keeps_the_focus,
     a_created_key_can_be_copied_and_is_nowhere_after_it,
+    a_secret_of_a_webhook_is_shown_once,
+    typing_changes_count_phone_payload_and_bytes_within_500_ms,
+    a_form_of_an_earlier_session_comes_back_filled,
     counts_move_without_reload_and_stop_when_over_or_hidden,
     the_idle_limit_ends_an_open_live_page,
     a_framed_page_stays_empty,
@@ -20,6 +27,9 @@ in_both_browsers!(
 );
 
 const HEADING: &str = "document.querySelector('h1').textContent";
+/// The page has loaded again, and does not show a secret.
+const SECRET_IS_GONE: &str = "document.readyState === 'complete'
+    && document.querySelector('h1') !== null && document.getElementById('secret') === null";
 /// The requests that the page's script made.
 const FETCHES: &str = "performance.getEntriesByType('resource')
     .filter((entry) => entry.initiatorType === 'fetch').length";
@@ -67,6 +77,11 @@ async fn a_created_key_can_be_copied_and_is_nowhere_after_it(browser: &mut Brows
     if button != "Copied" {
         assert_eq!(browser.text("getSelection().toString()").await?, key);
     }
+    // Loading the page again does not send the form again.
+    browser.run("location.reload()").await?;
+    browser.shows(SECRET_IS_GONE).await?;
+    let keys = "document.querySelectorAll('form[action$=\"/revoke\"]').length";
+    assert_eq!(browser.run(keys).await?, json!(2));
     browser.open(&of_app(&server, "")).await?;
     let kept = "(async () => [document.documentElement.outerHTML, document.cookie,
         JSON.stringify(localStorage), JSON.stringify(sessionStorage),
@@ -76,6 +91,122 @@ async fn a_created_key_can_be_copied_and_is_nowhere_after_it(browser: &mut Brows
     ensure!(!kept.contains(&key), "{kept}");
     ensure!(kept.contains("backend"), "{kept}");
     ensure!(!logged().contains(&key), "the log has the key");
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_secret_of_a_webhook_is_shown_once(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    browser.open(&of_app(&server, "/webhooks")).await?;
+    browser.click("#url").await?;
+    browser.type_text("https://shop.example/hooks").await?;
+    browser.press_through(Key::Enter).await?;
+    let is_shown = "document.getElementById('secret').textContent.startsWith('whsec_')";
+    browser.shows(is_shown).await?;
+    browser.run("location.reload()").await?;
+    browser.shows(SECRET_IS_GONE).await?;
+    let webhooks = server.caller().get("/v1/webhooks").await.ok();
+    let [webhook] = &webhooks["webhooks"].as_array().unwrap()[..] else {
+        anyhow::bail!("{webhooks:#}")
+    };
+    let path = format!("/webhooks/{}", webhook["id"].as_str().unwrap());
+    browser.open(&of_app(&server, &path)).await?;
+    browser.click("form[action$='/rotate'] summary").await?;
+    browser.follow("form[action$='/rotate'] button").await?;
+    browser.shows(is_shown).await?;
+    browser.run("location.reload()").await?;
+    browser.shows(SECRET_IS_GONE).await?;
+    browser.shows(&format!("location.pathname.endsWith('{path}')")).await?;
+    server.stop().await;
+    Ok(())
+}
+
+/// The time within which the preview follows the input. A browser and a server on a busy machine can miss it once,
+/// so the fastest of several inputs counts.
+const PREVIEW_MS_MAX: f64 = 500.0;
+const INPUTS: usize = 5;
+
+async fn typing_changes_count_phone_payload_and_bytes_within_500_ms(
+    browser: &mut Browser,
+) -> Result<()> {
+    let server = TestServer::start().await;
+    let ok = ScriptedResponse::ok();
+    register(&server.client(), [android(1, &ok), android(2, &ok)]).await?;
+    server
+        .caller()
+        .post("/v1/devices/a1/tags", &json!({"tags": [Tag::new("vip", true)]}))
+        .await
+        .ok();
+    enter(browser, &server).await?;
+    browser.open(&of_app(&server, "/send")).await?;
+    browser.click("input[value=android]").await?;
+    browser.click("#text").await?;
+    browser.type_text("H").await?;
+    browser.shows("document.querySelector('#drawn .screen .body').textContent === 'H'").await?;
+    // Each input is watched in the page: the time from the event to the changed preview.
+    let watch = "(() => {
+        window.watched = [];
+        document.addEventListener('input', () => {
+            const started = performance.now();
+            const text = document.getElementById('text').value;
+            const bytes = document.querySelector('#drawn .size span').textContent;
+            const look = () => {
+                const body = document.querySelector('#drawn .screen .body');
+                const wire = document.getElementById('payload-android');
+                const size = document.querySelector('#drawn .size span');
+                if (document.getElementById('text').value !== text) return;
+                if (body?.textContent === text && wire?.textContent.includes(JSON.stringify(text))
+                    && size.textContent !== bytes) {
+                    window.watched.push(performance.now() - started);
+                } else requestAnimationFrame(look);
+            };
+            look();
+        });
+    })() === undefined";
+    browser.run(watch).await?;
+    let mut text = "H".to_owned();
+    for nth in 1..=INPUTS {
+        browser.type_text("o").await?;
+        text.push('o');
+        browser.shows(&format!("window.watched.length === {nth}")).await?;
+    }
+    let fastest = browser.run("Math.min(...window.watched)").await?;
+    ensure!(fastest.as_f64().is_some_and(|ms| ms <= PREVIEW_MS_MAX), "{fastest} ms");
+    let count = "document.querySelector('#reach strong').textContent";
+    assert_eq!(browser.text(count).await?, "2 devices");
+    let shown = "document.querySelector('#drawn .screen .body').textContent";
+    assert_eq!(browser.text(shown).await?, text);
+    browser.click("#tag").await?;
+    browser.type_text("vip").await?;
+    browser.shows(&format!("{count} === '1 device'")).await?;
+    assert_eq!(browser.problems().await?, [""; 0]);
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_form_of_an_earlier_session_comes_back_filled(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    browser.open(&of_app(&server, "/settings")).await?;
+    // As another tab does it.
+    let sign_in = format!(
+        "fetch('../../sign-in', {{method: 'POST', body: new URLSearchParams({{key: '{}'}})}})
+            .then((response) => response.url)",
+        server.admin_key()
+    );
+    ensure!(!browser.text(&sign_in).await?.contains("sign-in"), "it is signed in");
+    browser.click("#name").await?;
+    browser.type_text("New name ").await?;
+    browser.press_through(Key::Enter).await?;
+    assert_eq!(browser.text(HEADING).await?, "Your form was not sent");
+    let entered = browser.text("document.querySelector('.unsent').textContent").await?;
+    ensure!(entered.contains("New name"), "{entered}");
+    browser.follow("main form button").await?;
+    let done = browser.text("document.querySelector('[role=status]').textContent").await?;
+    assert_eq!(done, "Saved.");
+    let apps = server.admin().get("/admin/v1/apps").await;
+    ensure!(apps.text.contains("New name"), "{}", apps.text);
     server.stop().await;
     Ok(())
 }
@@ -129,6 +260,10 @@ async fn counts_move_without_reload_and_stop_when_over_or_hidden(
     let counts = browser.run(counts).await?;
     ensure!(counts.as_array().unwrap().contains(&json!("sent1")), "{counts}");
     assert_eq!(browser.run("document.querySelector('[data-live]')").await?, Value::Null);
+    let cancel = "document.querySelector('form[action$=\"/cancel\"]')";
+    assert_eq!(browser.run(cancel).await?, Value::Null);
+    let times = browser.text("document.getElementById('times').textContent").await?;
+    ensure!(times.contains("Scheduled for") && times.contains("Completed"), "{times}");
     let after = count(browser).await?;
     browser.run(TWO_REFRESHES).await?;
     assert_eq!(count(browser).await?, after, "a completed notification refreshes");

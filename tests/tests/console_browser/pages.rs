@@ -1,17 +1,18 @@
 //! What is true of every page.
 
 use anyhow::{Result, ensure};
-use notify_tests::{Browser, Shop, TestServer, crowd, register, walk};
+use notify_tests::{Browser, Key, Shop, TestServer, crowd, register, until, walk};
 use serde_json::{Value, json};
 
-use crate::{enter, in_both_browsers};
+use crate::{enter, in_both_browsers, of_app};
 
 in_both_browsers!(
     each_page_is_without_errors_with_no_device,
     each_page_is_without_errors_with_one_device,
     each_page_is_without_errors_with_10_000_devices,
     each_page_is_without_errors_and_scripts,
-    no_page_scrolls_sideways,
+    no_page_scrolls_sideways_at_320_pixels,
+    on_a_phone_the_navigation_is_a_menu,
 );
 
 /// The pages of an installation with one application without anything. Fewer mean that the walk stopped.
@@ -27,6 +28,16 @@ const CUT_OFF: &str = "document.documentElement.scrollWidth <= document.document
                 && element.getBoundingClientRect().right > innerWidth)
             .map((element) => element.outerHTML.slice(0, 100)).slice(0, 5)";
 
+/// The shown times that do not name their zone: UTC, or that of the browser.
+const WITHOUT_ZONE: &str = "(() => {
+    const zoneAt = (at) => new Intl.DateTimeFormat(undefined, { timeZoneName: 'short' })
+        .formatToParts(at).find(({ type }) => type === 'timeZoneName').value;
+    return [...document.querySelectorAll('time')].filter((time) =>
+        !time.textContent.endsWith(' UTC')
+            && !time.textContent.endsWith(` ${zoneAt(new Date(time.dateTime))}`))
+        .map((time) => time.outerHTML);
+})()";
+
 /// Visits this many pages of each kind and checks that the browser reports no error.
 async fn no_errors(browser: &mut Browser, server: &TestServer, of_a_kind: usize) -> Result<()> {
     enter(browser, server).await?;
@@ -34,6 +45,8 @@ async fn no_errors(browser: &mut Browser, server: &TestServer, of_a_kind: usize)
     let visited = walk(browser, server.origin(), of_a_kind, async |browser, _| {
         let problems = browser.problems().await?;
         ensure!(problems.is_empty(), "{problems:#?}");
+        let times = browser.run(WITHOUT_ZONE).await?;
+        ensure!(times == json!([]), "times without their zone: {times}");
         Ok(())
     })
     .await?;
@@ -74,7 +87,7 @@ async fn each_page_is_without_errors_and_scripts(browser: &mut Browser) -> Resul
     Ok(())
 }
 
-async fn no_page_scrolls_sideways(browser: &mut Browser) -> Result<()> {
+async fn no_page_scrolls_sideways_at_320_pixels(browser: &mut Browser) -> Result<()> {
     let shop = Shop::open(1).await?;
     // Long names without a place to break.
     let server = &shop.server;
@@ -98,5 +111,48 @@ async fn no_page_scrolls_sideways(browser: &mut Browser) -> Result<()> {
     .await?;
     ensure!(wide.is_empty(), "{}", wide.join("\n"));
     shop.close().await;
+    Ok(())
+}
+
+async fn on_a_phone_the_navigation_is_a_menu(browser: &mut Browser) -> Result<()> {
+    let server = TestServer::without_providers().await;
+    enter(browser, &server).await?;
+    let is_visible = |selector: &str| {
+        format!(
+            "document.querySelector('{selector}').checkVisibility({{visibilityProperty: true}})"
+        )
+    };
+    let (menu, link) = (is_visible(".menu > summary"), is_visible(".side a[href$=\"/devices\"]"));
+    for has_scripts in [true, false] {
+        browser.set_scripts(has_scripts).await?;
+        browser.resize(1_280, 800).await?;
+        browser.open(&of_app(&server, "")).await?;
+        assert_eq!(browser.run(&menu).await?, json!(false), "a wide page has no menu");
+        assert_eq!(browser.run(&link).await?, json!(true));
+        for width in [320, 390] {
+            browser.resize(width, 640).await?;
+            browser.open(&of_app(&server, "")).await?;
+            assert_eq!(browser.run(&menu).await?, json!(true), "{width}");
+            assert_eq!(browser.run(&link).await?, json!(false), "{width}");
+            let section =
+                browser.text("document.querySelector('.menu > summary').innerText").await?;
+            ensure!(section.contains("Dashboard"), "{section}");
+            until("the menu has the focus", async || {
+                browser.press(Key::Tab).await?;
+                let is_focused = "document.activeElement.matches('.menu > summary')";
+                Ok((browser.run(is_focused).await? == true).then_some(()))
+            })
+            .await?;
+            browser.press(Key::Enter).await?;
+            browser.shows(&link).await?;
+            assert_eq!(browser.run(CUT_OFF).await?, Value::Null, "{width}");
+            browser.press(Key::Tab).await?;
+            let focused = browser.text("document.activeElement.textContent").await?;
+            assert_eq!(focused, "Dashboard", "the links follow the button");
+            browser.follow(".side a[href$='/devices']").await?;
+            assert_eq!(browser.run(&link).await?, json!(false), "the menu of a new page is closed");
+        }
+    }
+    server.stop().await;
     Ok(())
 }

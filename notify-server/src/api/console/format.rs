@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jiff::tz::TimeZone;
-use notify_core::Timestamp;
+use notify_core::{Platform, Timestamp};
 
 /// A time as HTML, in UTC. The script shows it in the time zone of the browser.
 pub(super) fn time(at: &Timestamp) -> String {
@@ -81,6 +81,17 @@ pub(super) fn number(count: &u64) -> String {
 pub(super) fn count(count: &u64, singular: &str) -> String {
     let plural = if *count == 1 { "" } else { "s" };
     format!("{} {singular}{plural}", number(count))
+}
+
+/// The name of a platform for people. Every page has the same names; the API has its own, such as `chatapp`.
+pub(super) const fn platform(platform: &Platform) -> &'static str {
+    match platform {
+        Platform::Android => "Android",
+        Platform::Ios => "iOS",
+        Platform::Web => "Web",
+        Platform::FbMessenger => "Messenger",
+        Platform::ChatApp => "Telegram",
+    }
 }
 
 /// An argument of a command for a shell, quoted if it needs to be.

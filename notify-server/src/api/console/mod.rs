@@ -72,7 +72,8 @@ where
     })
 }
 
-/// A form that an operator submits. Forms of other sites and of earlier sessions are refused.
+/// A form that an operator submits. Forms of other sites are refused. A form of an earlier session is shown
+/// again, and nothing is done.
 fn action<Fut>(path: &'static str, run: fn(Visit, Form) -> Fut) -> Endpoint
 where
     Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
@@ -83,7 +84,9 @@ where
             return Ok(sign_in::expired_form(&ctx));
         };
         let form = Form::parse(&ctx.body.bytes)?;
-        session.check_form(&form)?;
+        if !session.owns(&form) {
+            return sign_in::form_of_earlier_session(Visit { ctx, session }, &form).await;
+        }
         run(Visit { ctx, session }, form).await
     })
 }

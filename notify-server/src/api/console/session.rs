@@ -67,16 +67,9 @@ impl ConsoleSession {
         Ok(access.is_some_and(|access| !is_expired(api, &access, access.last_used_at)))
     }
 
-    /// Checks that a page of this session sent the form.
-    ///
-    /// # Errors
-    /// 403 if it did not.
-    pub(super) fn check_form(&self, form: &Form) -> Result<(), ApiError> {
-        if is_equal(form.text("token"), &self.form_token) {
-            Ok(())
-        } else {
-            Err(ApiError::ForeignForm)
-        }
+    /// Whether a page of this session sent the form.
+    pub(super) fn owns(&self, form: &Form) -> bool {
+        is_equal(form.text("token"), &self.form_token)
     }
 }
 
@@ -172,15 +165,17 @@ async fn end(ctx: &RequestCtx, session: &SessionAccess) -> Result<(), ApiError> 
 /// # Errors
 /// 403 for a form of another site.
 pub(super) fn check_same_origin(ctx: &RequestCtx) -> Result<(), ApiError> {
+    if is_same_origin(ctx) == Some(false) { Err(ApiError::ForeignForm) } else { Ok(()) }
+}
+
+/// Whether a page of this server submitted the form, as the browser says; `None` if it does not say.
+pub(super) fn is_same_origin(ctx: &RequestCtx) -> Option<bool> {
     let headers = ctx.headers();
-    let is_same = if let Some(site) = headers.get(FETCH_SITE) {
-        site == "same-origin"
-    } else if let Some(origin) = headers.get(header::ORIGIN) {
-        origin.to_str().is_ok_and(|origin| is_own_origin(ctx, origin))
-    } else {
-        true
-    };
-    if is_same { Ok(()) } else { Err(ApiError::ForeignForm) }
+    if let Some(site) = headers.get(FETCH_SITE) {
+        return Some(site == "same-origin");
+    }
+    let origin = headers.get(header::ORIGIN)?;
+    Some(origin.to_str().is_ok_and(|origin| is_own_origin(ctx, origin)))
 }
 
 fn is_own_origin(ctx: &RequestCtx, origin: &str) -> bool {

@@ -1,14 +1,15 @@
 //! Signing in: with the admin key, with the link of the first start, and after a session has ended.
 //!
 //! A form that was sent after its session had ended is not lost: the sign-in page carries its fields, and the
-//! page after the sign-in shows them and offers to send them. The server keeps nothing, and nothing is sent
-//! without the operator. Fields that can be secrets are left out.
+//! page after the sign-in shows them and offers to send them. If the operator has signed in again in another tab,
+//! the response to the form shows them. The server keeps nothing, and nothing is sent without the operator.
+//! Fields that can be secrets are left out.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use askama::Template;
-use http::header;
+use http::{StatusCode, header};
 use notify_core::{KeyId, Timestamp};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -201,14 +202,13 @@ fn to_sign_in(ctx: &RequestCtx, next: &str) -> Response {
 /// The response to a form whose session has ended: the sign-in page, which carries the fields of the form and
 /// then leads back to its page.
 pub(super) fn expired_form(ctx: &RequestCtx) -> Response {
-    let referer = ctx.headers().get(header::REFERER).and_then(|value| value.to_str().ok());
-    let page = referer.and_then(|referer| referer.split_once("/console/"));
-    let next = page.map_or("", |(_, page)| page);
-    // A script cannot show the page, it loads its own page again.
-    let is_script = ctx.headers().get(FETCH_DEST).is_some_and(|dest| dest == "empty");
-    let form = Form::parse(&ctx.body.bytes).ok().filter(|_| !is_script);
+    let next = page_of_form(ctx);
+    let form = Form::parse(&ctx.body.bytes).ok().filter(|_| !is_of_script(ctx));
     let form = form.filter(|form| session::is_from_ended_session(ctx, form));
-    let Some(unsent) = form.and_then(|form| Unsent::of_form(ctx.parts.uri.path(), &form)) else {
+    let unsent = form.and_then(|form| Unsent::of_form(ctx.parts.uri.path(), &form));
+    let unsent =
+        unsent.filter(|unsent| unsent.has_text() && unsent.encoded().len() <= UNSENT_BYTES_MAX);
+    let Some(unsent) = unsent else {
         return to_sign_in(ctx, next);
     };
     let mut kept = unsent.kept();
@@ -216,6 +216,39 @@ pub(super) fn expired_form(ctx: &RequestCtx) -> Response {
     let root = page::root_of(ctx.parts.uri.path());
     let is_exposed = is_exposed(ctx);
     page::sign_in(&SignIn { kept: &kept, has_ended: true, is_exposed, ..SignIn::new(&root) })
+}
+
+/// The response to a form that is not from a page of the caller's session: the operator has signed in again in
+/// another tab meanwhile. The page shows the fields of the form, and nothing is done.
+///
+/// # Errors
+/// 403 if the browser does not say that a page of this server sent the form.
+pub(super) async fn form_of_earlier_session(
+    visit: Visit,
+    form: &Form,
+) -> Result<Response, ApiError> {
+    // A script cannot show the page.
+    if session::is_same_origin(&visit.ctx) != Some(true) || is_of_script(&visit.ctx) {
+        return Err(ApiError::ForeignForm);
+    }
+    let path = visit.ctx.parts.uri.path();
+    let unsent = Unsent::of_form(path, form).ok_or(ApiError::ForeignForm)?;
+    let page = local_target(page_of_form(&visit.ctx)).to_owned();
+    let mut response = show_unsent(visit, unsent, page).await?;
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    Ok(response)
+}
+
+/// The page that sent a form, relative to `/console/`; empty if the browser does not name it.
+fn page_of_form(ctx: &RequestCtx) -> &str {
+    let referer = ctx.headers().get(header::REFERER).and_then(|value| value.to_str().ok());
+    let page = referer.and_then(|referer| referer.split_once("/console/"));
+    page.map_or("", |(_, page)| page)
+}
+
+/// Whether a script sent the form, which loads its own page again.
+fn is_of_script(ctx: &RequestCtx) -> bool {
+    ctx.headers().get(FETCH_DEST).is_some_and(|dest| dest == "empty")
 }
 
 /// A form that was not sent.
@@ -229,7 +262,7 @@ struct Unsent {
 }
 
 impl Unsent {
-    /// The fields of a form that can be shown again; `None` if there are none, or too many.
+    /// The fields of a form that can be shown again; `None` if the form is not of the console.
     fn of_form(path: &str, form: &Form) -> Option<Self> {
         let to = local_target(path.strip_prefix("/console/")?);
         let given = form.fields().iter().filter(|(name, _)| name != "token");
@@ -240,9 +273,17 @@ impl Unsent {
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, _)| name.as_str())
             .collect();
-        let unsent = Self { to: to.to_owned(), fields, withheld: names.join(", ") };
-        let has_text = unsent.fields.iter().any(|(_, value)| !value.is_empty());
-        (has_text && unsent.encoded().len() <= UNSENT_BYTES_MAX).then_some(unsent)
+        Some(Self { to: to.to_owned(), fields, withheld: names.join(", ") })
+    }
+
+    /// Whether there is anything to show again.
+    fn has_text(&self) -> bool {
+        self.fields.iter().any(|(_, value)| !value.is_empty())
+    }
+
+    /// Whether the form can be sent again as it was.
+    fn is_complete(&self) -> bool {
+        self.has_text() && self.withheld.is_empty()
     }
 
     /// The unsent form that the sign-in page carried, if it carried one.

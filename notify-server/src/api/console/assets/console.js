@@ -4,13 +4,17 @@
 
 const REFRESH_MS = 2000;
 
-/** Shows times in the time zone of the browser. */
+/** A time of day and its zone. */
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
+const DATE_AND_TIME = { year: "numeric", month: "short", day: "numeric", ...TIME };
+
+/** Shows times in the time zone of the browser, with its name. */
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     if (!Number.isNaN(at.getTime())) {
       time.title = time.textContent;
-      time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+      time.textContent = at.toLocaleString(undefined, DATE_AND_TIME);
     }
   }
 }
@@ -106,6 +110,8 @@ addEventListener("pageshow", () => {
   for (const form of document.forms) delete form.dataset.sent;
 });
 
+// A page that shows a new secret is the answer to a form. When it is loaded again, the form is not sent again.
+if (document.querySelector("[data-once]")) history.replaceState(null, "", location.href);
 localTimes(document);
 document.querySelector("[data-focus]")?.focus();
 if (parse("<p></p>")) setTimeout(refresh, REFRESH_MS);
@@ -150,8 +156,8 @@ function showEvents(list) {
     const time = item.querySelector("time");
     const at = body.timestamp ? new Date(body.timestamp) : new Date();
     time.dateTime = at.toISOString();
-    time.textContent = at.toLocaleTimeString();
-    time.title = at.toLocaleString();
+    time.textContent = at.toLocaleTimeString(undefined, TIME);
+    time.title = at.toLocaleString(undefined, DATE_AND_TIME);
     item.querySelector(".badge").textContent = body.type;
     const links = item.querySelector(".event-links");
     const data = body.data ?? {};

@@ -28,7 +28,7 @@ const LAST_NOTIFICATIONS: u32 = 5;
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}", show_dashboard),
-        action("/console/apps/{app}/keys", create_key),
+        action("/console/apps/{app}", create_key),
         action("/console/apps/{app}/keys/{key}/revoke", revoke_key),
         screen("/console/apps/{app}/settings", settings),
         action("/console/apps/{app}/settings", update),
@@ -137,7 +137,7 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
             .platforms
             .iter()
             .map(|row| DeviceRow {
-                platform: row.platform.as_str(),
+                platform: format::platform(&row.platform),
                 enabled: format::number(&row.enabled_count),
                 disabled: format::number(&row.disabled_count),
             })

@@ -2,18 +2,27 @@
 
 use askama::Template;
 use http::Method;
-use notify_core::{AppId, Device, DeviceList, DeviceState, Platform, Success, TagList, TagSummary};
+use notify_core::{
+    AppId, Device, DeviceList, DeviceState, ExplainedSummary, Explanation, NotificationList,
+    Platform, StepKind, Success, TagList, TagSummary,
+};
 use serde_json::json;
 use warp::reply::Response;
 
-use super::notifications::base_of;
+use super::notifications::{self, base_of, tone_of_outcome};
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::{action, format, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
+
+/// The notifications of the application through which the page of a device looks, the newest first. Each needs an
+/// explanation, so their number bounds the work of the page.
+const SEARCHED_NOTIFICATIONS: u32 = 30;
+/// The notifications on the page of a device.
+const LAST_NOTIFICATIONS: usize = 10;
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
@@ -49,6 +58,10 @@ impl Row {
         Self { device, path_id }
     }
 
+    fn platform(&self) -> &'static str {
+        format::platform(&self.device.platform)
+    }
+
     fn state(&self) -> &'static str {
         match self.device.disabled_reason {
             None if self.device.has_address() => "enabled",
@@ -68,7 +81,6 @@ struct List {
     layout: Layout,
     base: String,
     platform: String,
-    platforms: &'static [&'static str],
     tag: String,
     state: String,
     states: &'static [&'static str],
@@ -98,7 +110,6 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let page = List {
         base: base_of(&layout, &scope),
         is_filtered: [&platform, &tag, &state].iter().any(|filter| !filter.is_empty()),
-        platforms: &Platform::NAMES,
         states: &DeviceState::NAMES,
         is_by_token: false,
         app_id: scope.app.id,
@@ -130,7 +141,6 @@ async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
         base: base_of(&layout, &scope),
         layout,
         platform: String::new(),
-        platforms: &Platform::NAMES,
         tag: String::new(),
         state: String::new(),
         states: &DeviceState::NAMES,
@@ -151,7 +161,46 @@ struct DevicePage {
     base: String,
     row: Row,
     facts: Vec<Fact>,
+    last: Vec<Explained>,
     problems: Problems,
+}
+
+/// A notification that reached or missed a device.
+struct Explained {
+    notification: notifications::Row,
+    tone: &'static str,
+    summary: ExplainedSummary,
+}
+
+/// The last notifications that reached or missed a device. Those to other platforms and to other devices are
+/// left out.
+async fn last_notifications(
+    visit: &Visit,
+    scope: &AppScope,
+    device: &Device,
+) -> Result<Vec<Explained>, ApiError> {
+    let path = format!("/v1/notifications?limit={SEARCHED_NOTIFICATIONS}");
+    let page: NotificationList = visit.get(scope, &path).await?;
+    let device = encoded(device.device_id.as_str());
+    let mut last = Vec::new();
+    for record in &page.notifications {
+        let notification = notifications::Row::of(record);
+        let path = format!("/v1/notifications/{}/explain/{device}", notification.path_id);
+        let explanation: Explanation = match visit.get(scope, &path).await {
+            // The notification was deleted in the meantime.
+            Err(ApiError::NotFound) => continue,
+            explanation => explanation?,
+        };
+        if explanation.steps.iter().any(|step| step.what == StepKind::NotTargeted) {
+            continue;
+        }
+        let tone = tone_of_outcome(explanation.outcome);
+        last.push(Explained { notification, tone, summary: explanation.summary() });
+        if last.len() == LAST_NOTIFICATIONS {
+            break;
+        }
+    }
+    Ok(last)
 }
 
 /// A field of a device.
@@ -191,8 +240,9 @@ async fn device_page(
     let layout = visit.app_layout(&scope, "Device", "Devices").await?;
     let path = format!("/v1/devices/{}", encoded(&visit.ctx.path_param("device")?));
     let device: Device = visit.get(&scope, &path).await?;
+    let last = last_notifications(visit, &scope, &device).await?;
     let (base, facts) = (base_of(&layout, &scope), facts_of(&device));
-    Ok(DevicePage { layout, base, row: Row::of(device), facts, problems })
+    Ok(DevicePage { layout, base, row: Row::of(device), facts, last, problems })
 }
 
 async fn add_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {

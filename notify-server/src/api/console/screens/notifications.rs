@@ -3,11 +3,13 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    Counts, Delivery, DeliveryList, DeliveryOutcome, DeviceId, ExplainedSummary, Explanation,
-    NotificationList, NotificationRecord, NotificationStatus, Success, Timestamp,
+    Counts, Delivery, DeliveryList, DeliveryOutcome, Device, DeviceId, ExplainedOutcome,
+    ExplainedSummary, Explanation, NotificationList, NotificationRecord, NotificationStatus,
+    ProviderKind, StepKind, Success, Timestamp,
 };
 use warp::reply::Response;
 
+use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
@@ -111,8 +113,10 @@ struct Notification {
     path_id: String,
     text: String,
     tone: &'static str,
+    /// Whether it has not ended, so that the page refreshes itself and can cancel it.
     is_open: bool,
-    can_cancel: bool,
+    /// When it is due, if that was later than the request.
+    scheduled_for: Option<Timestamp>,
     /// Whether the application is the playground's.
     is_playground: bool,
     counts: Vec<Count>,
@@ -174,16 +178,17 @@ async fn notification_page(
     let path_id = encoded(&visit.ctx.path_param("id")?);
     let record: NotificationRecord =
         visit.get(scope, &format!("/v1/notifications/{path_id}")).await?;
-    let can_cancel = matches!(
-        record.status,
-        NotificationStatus::Scheduled | NotificationStatus::Queued | NotificationStatus::Sending
-    );
     Ok(Notification {
         base: base_of(&layout, scope),
         text: text_of(&record),
         tone: tone_of(record.status),
-        is_open: can_cancel,
-        can_cancel,
+        is_open: matches!(
+            record.status,
+            NotificationStatus::Scheduled
+                | NotificationStatus::Queued
+                | NotificationStatus::Sending
+        ),
+        scheduled_for: record.send_at.filter(|at| *at > record.created_at),
         is_playground: playground::owns(scope.app.id),
         counts: counts_of(&record.counts),
         request: format::pretty_json(record.request.as_str()),
@@ -227,6 +232,10 @@ impl DeliveryRow {
         let device = delivery.device_id.as_ref();
         let device_path = device.map(|id| encoded(id.as_str())).unwrap_or_default();
         Self { delivery, device_path }
+    }
+
+    fn platform(&self) -> &'static str {
+        format::platform(&self.delivery.platform)
     }
 
     fn tone(&self) -> &'static str {
@@ -278,6 +287,67 @@ struct Explained {
     device_path: String,
     explanation: Explanation,
     summary: ExplainedSummary,
+    tone: &'static str,
+    remedy: Option<Remedy>,
+}
+
+/// Where the cause of an outcome can be corrected.
+struct Remedy {
+    text: String,
+    /// The address, relative to the pages of the application.
+    path: String,
+}
+
+/// Where an operator can correct what a step of an explanation says; `None` if there is nothing to correct.
+fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Option<Remedy> {
+    use StepKind as Step;
+    let (text, path) = match step {
+        Step::ProviderNotConfigured => {
+            (format!("Configure {}", title_of(provider)), format!("providers/{provider}"))
+        }
+        Step::CredentialsRefused | Step::Paused | Step::Failed => {
+            (format!("Check {}", title_of(provider)), format!("providers/{provider}"))
+        }
+        Step::LacksTag => ("Add the tag".to_owned(), format!("devices/{device}#tags")),
+        Step::Disabled
+        | Step::AddressDead
+        | Step::NoAddress
+        | Step::AddressMoved
+        | Step::PassedOver
+        | Step::Unregistered => ("See the device".to_owned(), format!("devices/{device}")),
+        Step::NotTargeted | Step::RegisteredLater => {
+            ("Send to this device".to_owned(), format!("send?device={device}"))
+        }
+        Step::Expired | Step::Canceled | Step::CancelRequested => {
+            ("Send it again".to_owned(), format!("send?from={id}"))
+        }
+        Step::Accepted
+        | Step::Reported
+        | Step::Scheduled
+        | Step::Started
+        | Step::Targeted
+        | Step::HasTag
+        | Step::Enabled
+        | Step::HasAddress
+        | Step::Waiting
+        | Step::Attempted
+        | Step::NextAttempt
+        | Step::Sent => return None,
+    };
+    Some(Remedy { text, path })
+}
+
+/// The class of the badge of an outcome for one device.
+pub(super) fn tone_of_outcome(outcome: ExplainedOutcome) -> &'static str {
+    match outcome {
+        ExplainedOutcome::Sent => "good",
+        ExplainedOutcome::Pending => "busy",
+        ExplainedOutcome::Failed
+        | ExplainedOutcome::Unregistered
+        | ExplainedOutcome::Expired
+        | ExplainedOutcome::Canceled => "bad",
+        ExplainedOutcome::NotTargeted | ExplainedOutcome::Reported => "",
+    }
 }
 
 async fn explain(visit: Visit) -> Result<Response, ApiError> {
@@ -300,6 +370,19 @@ async fn explain(visit: Visit) -> Result<Response, ApiError> {
         explanation => explanation?,
     };
     let layout = visit.app_layout(&scope, "Why?", "Notifications").await?;
+    let device: Device = visit.get(&scope, &format!("/v1/devices/{device_path}")).await?;
     let (base, summary) = (base_of(&layout, &scope), explanation.summary());
-    show(&Explained { layout, base, path_id, id, device_path, explanation, summary })
+    let provider = device.platform.provider();
+    let page = Explained {
+        tone: tone_of_outcome(explanation.outcome),
+        remedy: summary.step.and_then(|step| remedy(step, provider, &path_id, &device_path)),
+        layout,
+        base,
+        path_id,
+        id,
+        device_path,
+        explanation,
+        summary,
+    };
+    show(&page)
 }

@@ -11,7 +11,6 @@ use notify_core::{
 use serde_json::Value;
 use warp::reply::Response;
 
-use super::send::label_of;
 use crate::api::console::calls::encoded;
 use crate::api::console::drawing::Drawing;
 use crate::api::console::form::Form;
@@ -121,7 +120,7 @@ impl MessageView {
         };
         let device = message.device_id.as_ref();
         Self {
-            label: label_of(message.platform),
+            label: format::platform(&message.platform),
             drawing: Drawing::of(message.platform, payload, app),
             payload: format::pretty_json(&payload.to_string()),
             device_path: device.map(|id| encoded(id.as_str())).unwrap_or_default(),

@@ -96,17 +96,6 @@ struct PlatformView {
     problems: Vec<String>,
 }
 
-/// The name of a platform for people.
-pub(super) const fn label_of(platform: Platform) -> &'static str {
-    match platform {
-        Platform::Android => "Android",
-        Platform::Ios => "iOS",
-        Platform::Web => "Browsers",
-        Platform::FbMessenger => "Messenger",
-        Platform::ChatApp => "Telegram",
-    }
-}
-
 /// A device of a platform, as a noun.
 const fn device_of(platform: Platform) -> &'static str {
     match platform {
@@ -202,7 +191,7 @@ impl PlatformView {
         };
         Self {
             name: platform.as_str(),
-            label: label_of(platform),
+            label: format::platform(&platform),
             devices: counted(devices, at_least, "device"),
             drawing,
             payload: json.map(|json| format::pretty_json(&json)).unwrap_or_default(),
@@ -237,7 +226,7 @@ impl SendPage {
             let kind = platform.provider();
             Target {
                 platform,
-                label: label_of(platform),
+                label: format::platform(&platform),
                 devices: format::count(&rows.next().map_or(0, |row| row.enabled_count), "device"),
                 is_configured: providers.iter().any(|provider| provider.provider == kind),
                 is_chosen: composer.targets(platform),

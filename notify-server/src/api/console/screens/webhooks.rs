@@ -28,6 +28,8 @@ pub(super) fn routes() -> Vec<Endpoint> {
         action("/console/apps/{app}/webhooks/{id}", update),
         action("/console/apps/{app}/webhooks/{id}/enabled", set_enabled),
         action("/console/apps/{app}/webhooks/{id}/test", test),
+        // Loading the page with the new secret again leads to the webhook.
+        screen("/console/apps/{app}/webhooks/{id}/rotate", after_rotation),
         action("/console/apps/{app}/webhooks/{id}/rotate", rotate),
         action("/console/apps/{app}/webhooks/{id}/recover", recover),
         action("/console/apps/{app}/webhooks/{id}/delete", delete),
@@ -331,6 +333,10 @@ async fn rotate(visit: Visit, form: Form) -> Result<Response, ApiError> {
         }
         Err(error) => show(&refused(&visit, &scope, error).await?),
     }
+}
+
+async fn after_rotation(visit: Visit) -> Result<Response, ApiError> {
+    Ok(redirect(&format!("../{}", encoded(&visit.ctx.path_param("id")?))))
 }
 
 async fn recover(visit: Visit, form: Form) -> Result<Response, ApiError> {

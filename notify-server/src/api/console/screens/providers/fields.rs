@@ -57,7 +57,7 @@ pub(super) fn about(provider: ProviderKind) -> About {
             removal: FAIL,
         },
         ProviderKind::Telegram => About {
-            serves: "People and groups on Telegram (platform chatapp)",
+            serves: "People and groups on Telegram (chatapp in the API)",
             needs: "The token of a bot, such as 123456789:AAE….",
             place: "Telegram: write /newbot or /token to @BotFather",
             link: Some("https://t.me/BotFather"),
