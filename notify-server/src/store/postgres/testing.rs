@@ -1,6 +1,7 @@
 //! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`]
 //! names. Each test gets its own database. Tests fail if PostgreSQL is missing.
 
+use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -76,11 +77,16 @@ impl TestCluster {
 
     /// A separate server with TLS for `localhost`.
     pub(super) fn start() -> Self {
+        Self::start_with(certify)
+    }
+
+    /// A separate server with TLS. `certify` writes its certificate and key.
+    pub(super) fn start_with(certify: fn(&Path) -> Result<(), Box<dyn Error>>) -> Self {
         let programs = programs();
         for _ in 0..STARTS_MAX {
             let port = free_port();
             let folder = std::env::temp_dir().join(format!("notify-postgres-{port}"));
-            if let Some(running) = run(&folder, &programs, port) {
+            if let Some(running) = run(&folder, &programs, port, certify) {
                 let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
                 return Self {
                     url,
@@ -199,7 +205,12 @@ fn on_session<T: Send>(url: &str, work: impl FnOnce(&Session) -> T + Send) -> T 
 }
 
 /// Starts a server; `None` when it ended at once.
-fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
+fn run(
+    folder: &Path,
+    programs: &Path,
+    port: u16,
+    certify: fn(&Path) -> Result<(), Box<dyn Error>>,
+) -> Option<Child> {
     std::fs::create_dir(folder).expect("the folder for temporary files can be written");
     certify(folder).expect("certificates can be made");
     let mut command = Command::new("sh");
@@ -220,7 +231,7 @@ fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
 }
 
 /// Writes a certificate for `localhost`, its key, and the certificate of who issued it.
-fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn certify(folder: &Path) -> Result<(), Box<dyn Error>> {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -229,12 +240,21 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let authority = Issuer::new(authority, key);
     let key = KeyPair::generate()?;
     let leaf = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &authority)?;
-    std::fs::write(folder.join("server.crt"), leaf.pem())?;
+    write_pair(folder, &leaf.pem(), &key.serialize_pem())
+}
+
+/// Writes the certificate and the key of a server.
+pub(super) fn write_pair(
+    folder: &Path,
+    certificate: &str,
+    key: &str,
+) -> Result<(), Box<dyn Error>> {
+    std::fs::write(folder.join("server.crt"), certificate)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(folder.join("server.key"))?.write_all(key.serialize_pem().as_bytes())?;
+    options.open(folder.join("server.key"))?.write_all(key.as_bytes())?;
     Ok(())
 }
 
