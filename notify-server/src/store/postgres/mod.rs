@@ -11,7 +11,9 @@ mod change_codec;
 mod connect_config;
 mod failure;
 mod listener;
+mod migrations;
 mod open;
+mod script;
 mod session;
 mod statements;
 #[cfg(any(test, feature = "testing"))]

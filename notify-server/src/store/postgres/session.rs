@@ -157,11 +157,6 @@ impl Session {
         crate::store::sql::Row::Postgres(row).get(0)
     }
 
-    /// The runtime and the client, for migrations.
-    pub(super) fn client(&mut self) -> (&Runtime, &mut Client) {
-        (self.runtime.as_ref().expect("the runtime is kept until the drop"), &mut self.client)
-    }
-
     /// The index of a statement in the list of the session's statements. The methods that run a
     /// statement take this index instead of the text.
     pub(in crate::store) fn statement_index(&self, sql: &str) -> usize {

@@ -15,7 +15,7 @@ use super::connect_config::ConnectConfig;
 use super::session::Session;
 use crate::store::sql::{FromColumn, Row};
 
-/// The URL of a database whose user may create databases, to use instead of a temporary server.
+/// The URL of a database whose user is a superuser, to use instead of a temporary server.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
 /// The line in the log of a server that is ready.
 const READY: &str = "database system is ready to accept connections";

@@ -1,5 +1,6 @@
 //! Tests of PostgreSQL only.
 
+mod migrations;
 mod tables;
 mod tls;
 
