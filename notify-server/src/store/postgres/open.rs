@@ -6,14 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::connect_config::ConnectConfig;
-use super::listener::CHANNEL;
+use super::schema::{CHANNEL, MIGRATION_LOCK, use_first_schema};
 use super::session::Session;
 use super::{change_codec, migrations};
 use crate::store::Change;
 use crate::store::sql::{self, Connection, Moved, WriterBackend};
 
-/// The number of the advisory lock of migrations.
-const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
 /// The longest wait for a migration, including the migration of another server.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -78,6 +76,28 @@ pub enum OpenError {
         #[source]
         source: Moved,
     },
+    /// No schema of the search path exists.
+    #[error(
+        "{place} has no schema of the search path: create it, or name another one in the url \
+         (options=-csearch_path%3DNAME)"
+    )]
+    NoSchema {
+        /// The host, port and name of the database.
+        place: String,
+    },
+    /// The first schema of the search path is not the one that contains the tables.
+    #[error(
+        "{place} has the tables of a notify-server in the schema {other}, but the search path begins \
+         with the schema {first}: name the right one in the url (options=-csearch_path%3DNAME)"
+    )]
+    OtherSchema {
+        /// The host, port and name of the database.
+        place: String,
+        /// The first schema of the search path.
+        first: String,
+        /// The schema that contains the tables.
+        other: String,
+    },
     /// The certificates that the URL names cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates(#[source] std::io::Error),
@@ -103,7 +123,7 @@ pub(in crate::store) enum SchemaState {
     Foreign(String),
 }
 
-/// Checks what a database contains.
+/// Checks what the schema contains.
 pub(super) fn read_schema_state(session: &Session) -> sql::Result<SchemaState> {
     if migrations::has_history(session)? {
         return Ok(SchemaState::Notify);
@@ -127,6 +147,7 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
         source,
     };
     let session = target.connect().map_err(|error| database_error(error.into()))?;
+    use_first_schema(&session, &target.place)?;
     lock_migrations(&session).map_err(|error| database_error(error.into()))?;
     let known = migrations::latest_version();
     let found = migrations::read_version(&session).map_err(|error| database_error(error.into()))?;
@@ -206,6 +227,6 @@ impl WriterBackend for WriterSource {
         let Connection::Postgres(session) = connection else { return true };
         // The changes are sent after the commit. Inside the transaction, `NOTIFY` would make all
         // notifying transactions commit one after another.
-        session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
+        session.execute_batch(&format!("select pg_notify({CHANNEL}, '{text}')")).is_ok()
     }
 }

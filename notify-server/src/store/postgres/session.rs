@@ -11,12 +11,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::failure::Failure;
+pub(super) use super::schema::WRITE_LOCK;
 use super::statements::{StatementKind, Statements};
 use crate::store::sql::{Error, Result, Value};
-
-/// The number of the advisory lock of write transactions. With it, write transactions run one after
-/// another, as on SQLite.
-pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
 // within seconds, and a server notices a dead database within seconds.

@@ -55,6 +55,8 @@ pub struct TestCluster {
 pub struct TestDatabase {
     cluster: &'static TestCluster,
     name: String,
+    /// The schema that the URL names; `None` if it names none.
+    schema: Option<&'static str>,
 }
 
 impl TestCluster {
@@ -120,7 +122,18 @@ impl TestCluster {
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("notify_{}_{nth}", std::process::id());
         self.execute(&format!("create database {name} template template0 encoding 'UTF8'"));
-        TestDatabase { cluster: self, name }
+        TestDatabase { cluster: self, name, schema: None }
+    }
+
+    /// Creates a database with an empty schema and without the schema `public`.
+    ///
+    /// # Panics
+    /// When the database cannot be created.
+    pub fn database_with_schema(&'static self, schema: &'static str) -> TestDatabase {
+        let mut database = self.database();
+        database.execute(&format!("drop schema public; create schema {schema}"));
+        database.schema = Some(schema);
+        database
     }
 
     /// Runs a statement in the database that creates others.
@@ -140,6 +153,17 @@ impl TestDatabase {
     pub fn url(&self) -> String {
         let mut url = url::Url::parse(&self.cluster.url).expect("the url of the server is one");
         url.set_path(&self.name);
+        if let Some(schema) = self.schema {
+            url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
+        }
+        url.into()
+    }
+
+    /// As [`TestDatabase::url`], but of a schema.
+    #[cfg(test)]
+    pub(in crate::store) fn url_of_schema(&self, schema: &str) -> String {
+        let mut url = url::Url::parse(&self.url()).expect("the url of the database is one");
+        url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
         url.into()
     }
 
@@ -166,7 +190,7 @@ impl TestDatabase {
 
     /// The texts that a query returns, one per row.
     #[cfg(test)]
-    pub(super) fn texts(&self, sql: &str) -> Vec<String> {
+    pub(in crate::store) fn texts(&self, sql: &str) -> Vec<String> {
         self.first_column(sql)
     }
 

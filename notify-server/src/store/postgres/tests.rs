@@ -1,6 +1,7 @@
 //! Tests of PostgreSQL only.
 
 mod migrations;
+mod schemas;
 mod tables;
 mod tls;
 
