@@ -13,6 +13,9 @@ use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
 
 /// The environment variable that selects the backend of every test that does not select a backend itself.
 const VARIABLE: &str = "NOTIFY_TEST_BACKEND";
+/// The schema of the installations on PostgreSQL. `public` does not exist, so that the suites find code that
+/// assumes this schema. The tests of the store use `public`.
+const SCHEMA: &str = "notify";
 /// The length of a master key, in bytes.
 const KEY_BYTES: usize = 32;
 
@@ -59,6 +62,15 @@ pub(crate) fn with_database_of<T>(
     Ok(use_database(installation.database()))
 }
 
+/// Creates a PostgreSQL database with an empty schema.
+///
+/// # Panics
+/// When PostgreSQL is not installed.
+#[must_use]
+pub fn empty_database() -> TestDatabase {
+    TestCluster::shared().database_with_schema(SCHEMA)
+}
+
 /// A PostgreSQL database and its master key.
 pub struct Installation {
     database: TestDatabase,
@@ -66,13 +78,13 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Creates an empty database and a master key.
+    /// Creates a database with an empty schema, and a master key.
     ///
     /// # Panics
     /// When PostgreSQL is not installed.
     #[must_use]
     pub fn make() -> Self {
-        Self { database: TestCluster::shared().database(), master_key: new_master_key() }
+        Self { database: empty_database(), master_key: new_master_key() }
     }
 
     /// The database.

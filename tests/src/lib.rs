@@ -45,7 +45,7 @@ mod tight_disk;
 mod wait;
 
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
-pub use backend::{Backend, Installation, Settings};
+pub use backend::{Backend, Installation, Settings, empty_database};
 pub use browser::{Browser, BrowserKind, Key};
 pub use caller::{Caller, Response, read_to_end};
 pub use checker::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};

@@ -4,8 +4,7 @@
 use notify_core::ProviderKind;
 use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_server::store::WEBHOOKS_MAX;
-use notify_server::store::postgres::testing::TestCluster;
-use notify_tests::{Caller, Operator, TestServer};
+use notify_tests::{Caller, Operator, TestServer, empty_database};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -24,7 +23,7 @@ async fn listings_take_a_constant_number_of_statements_on_sqlite() {
 
 #[tokio::test]
 async fn listings_take_a_constant_number_of_statements_on_postgresql() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     check(TestServer::without_providers_with(on_database(&database)).await).await;
 }
 

@@ -1,14 +1,14 @@
 //! A server on PostgreSQL, seen by its users.
 
 use notify_server::store::postgres::testing::TestCluster;
-use notify_tests::{Caller, TestServer, logged};
+use notify_tests::{Caller, TestServer, empty_database, logged};
 use serde_json::json;
 
 use crate::fixtures::{android, on_database, to_android};
 
 #[tokio::test]
 async fn data_survives_a_restart_on_postgresql() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     let mut server = TestServer::without_providers_with(on_database(&database)).await;
     server.anonymous().get("/readyz").await.ok();
     let caller = server.caller();
@@ -30,7 +30,7 @@ async fn data_survives_a_restart_on_postgresql() {
 /// An entry of an index holds less than a path may have.
 #[tokio::test]
 async fn a_repeat_on_a_long_path_is_replayed() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     let id = "\u{1f514}".repeat(255);
@@ -46,7 +46,7 @@ async fn a_repeat_on_a_long_path_is_replayed() {
 
 #[tokio::test]
 async fn two_servers_serve_one_database() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     let first = TestServer::without_providers_with(on_database(&database)).await;
     let second = first.start_another().await;
     second.caller().post("/v1/devices", &android("d1")).await.ok();
@@ -70,7 +70,7 @@ async fn two_servers_serve_one_database() {
 /// PostgreSQL keeps it in no text.
 #[tokio::test]
 async fn u0000_is_rejected_in_bodies_and_not_found_in_paths() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     let answer = caller.post("/v1/devices", &android("d\0")).await;
@@ -85,7 +85,7 @@ async fn u0000_is_rejected_in_bodies_and_not_found_in_paths() {
 
 #[tokio::test]
 async fn an_unreachable_database_is_503_until_it_returns() {
-    let database = TestCluster::shared().database();
+    let database = empty_database();
     let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     caller.get("/v1/notifications").await.ok();

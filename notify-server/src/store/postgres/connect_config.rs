@@ -9,6 +9,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
+use super::schema::name_locks;
 use super::session::Session;
 use super::session::{
     CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, REPLY_WAIT, TCP_WAIT,
@@ -36,7 +37,7 @@ pub(super) struct ConnectConfig {
     /// Whether each connection begins with a random host.
     in_any_order: bool,
     tls: Option<MakeRustlsConnect>,
-    /// The host, port and name of the database, for display.
+    /// The host, port, name and schema of the database, for display.
     pub(super) place: String,
     /// Whether each statement waits a random moment before it runs.
     #[cfg(test)]
@@ -85,6 +86,7 @@ impl ConnectConfig {
         #[cfg(test)]
         session.has_pauses.set(self.has_pauses);
         configure_session(&session)?;
+        name_locks(&session)?;
         Ok(session)
     }
 

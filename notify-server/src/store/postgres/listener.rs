@@ -10,17 +10,16 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Builder;
-use tokio_postgres::{AsyncMessage, Client, Connection};
+use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
 use tokio_util::sync::CancellationToken;
 
 use super::change_codec;
 use super::connect_config::{ConnectConfig, Connected};
+use super::schema::select_channel;
 use super::session::REPLY_WAIT;
 use crate::store::Change;
 use crate::store::sql::{Listeners, notify_listeners};
 
-/// The channel of `NOTIFY`.
-pub(super) const CHANNEL: &str = "notify_changes";
 /// The time between two attempts to connect.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// How often the connection is checked. If the database behind a proxy is replaced, the connection
@@ -115,7 +114,8 @@ impl Listener {
             std::future::ready(())
         });
         let checking = async {
-            if !succeeds(client.batch_execute(&format!("listen {CHANNEL}"))).await {
+            let Some(channel) = read_channel(&client).await else { return };
+            if !succeeds(client.batch_execute(&format!("listen {channel}"))).await {
                 return;
             }
             // The message is accepted only from the first connection, and only while `start` waits
@@ -132,6 +132,16 @@ impl Listener {
             () = checking => {}
         }
     }
+}
+
+/// Reads the channel of the schema; `None` if there is no schema or the query fails.
+async fn read_channel(client: &Client) -> Option<String> {
+    let query = select_channel();
+    let answer = tokio::time::timeout(REPLY_WAIT, client.simple_query(&query)).await;
+    answer.ok()?.ok()?.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    })
 }
 
 /// Whether a query succeeds within [`REPLY_WAIT`].

@@ -11,7 +11,10 @@ mod change_codec;
 mod connect_config;
 mod failure;
 mod listener;
+mod migrations;
 mod open;
+mod schema;
+mod script;
 mod session;
 pub(in crate::store) mod sets;
 mod statements;
@@ -99,12 +102,13 @@ fn open_on_this_thread(
     Ok(Store::new(StoreParts { writer, sets, readers, listeners, busy, held, in_place: None }))
 }
 
-/// Checks what a database contains, without changing it. Blocks; must not be called on a thread of
+/// Checks what a schema contains, without changing it. Blocks; must not be called on a thread of
 /// a runtime.
 pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
-    let schema_state = target.connect().and_then(|session| open::read_schema_state(&session));
-    schema_state.map_err(|error| failed(&target.place, error.into()))
+    let session = target.connect().map_err(|error| failed(&target.place, error.into()))?;
+    schema::use_first_schema(&session, &target.place)?;
+    open::read_schema_state(&session).map_err(|error| failed(&target.place, error.into()))
 }
 
 /// Connects for a transfer, whose statements may take long. Blocks; must not be called on a thread
@@ -130,12 +134,15 @@ fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Open
     OpenError::Database { place: place.to_owned(), source }
 }
 
-/// Reads the durability settings and the size. The free space is unknown, since the database may be
-/// on another machine.
+/// Reads the durability settings and the size of the schema, since other software and other
+/// installations may use the same database. The free space is unknown, since the database may be on
+/// another machine.
 pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
     connection
         .prepare_cached(
-            "select pg_database_size(current_database()), current_setting('synchronous_commit'),
+            "select (select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+                where relkind = 'r' and relnamespace = quote_ident(current_schema())::regnamespace),
+             current_setting('synchronous_commit'),
              current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on'",
         )?
         .query_row([], |row| {

@@ -5,21 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::change_codec;
 use super::connect_config::ConnectConfig;
-use super::listener::CHANNEL;
+use super::schema::{CHANNEL, MIGRATION_LOCK, use_first_schema};
 use super::session::Session;
 use super::sets::SetMode;
+use super::{change_codec, migrations};
 use crate::store::Change;
 use crate::store::sql::{self, Connection, Moved, WriterBackend};
 
-mod migrations {
-    #![allow(missing_docs, unreachable_pub, reason = "generated")]
-    refinery::embed_migrations!("src/store/postgres/migrations");
-}
-
-/// The number of the advisory lock of migrations. It is needed since refinery takes no lock.
-const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
 /// The longest wait for a migration, including the migration of another server.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -95,6 +88,28 @@ pub enum OpenError {
         #[source]
         source: Moved,
     },
+    /// No schema of the search path exists.
+    #[error(
+        "{place} has no schema of the search path: create it, or name another one in the url \
+         (options=-csearch_path%3DNAME)"
+    )]
+    NoSchema {
+        /// The host, port and name of the database.
+        place: String,
+    },
+    /// The first schema of the search path is not the one that contains the tables.
+    #[error(
+        "{place} has the tables of a notify-server in the schema {other}, but the search path begins \
+         with the schema {first}: name the right one in the url (options=-csearch_path%3DNAME)"
+    )]
+    OtherSchema {
+        /// The host, port and name of the database.
+        place: String,
+        /// The first schema of the search path.
+        first: String,
+        /// The schema that contains the tables.
+        other: String,
+    },
     /// The certificates that the URL names cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates(#[source] std::io::Error),
@@ -120,15 +135,9 @@ pub(in crate::store) enum SchemaState {
     Foreign(String),
 }
 
-/// Whether the database has tables of Notify: their migrations left the table of their history.
-fn has_history(session: &Session) -> sql::Result<bool> {
-    let sql = "select 1 where to_regclass('refinery_schema_history') is not null";
-    Ok(session.read_number(sql)?.is_some())
-}
-
-/// Checks what a database contains.
+/// Checks what the schema contains.
 pub(super) fn read_schema_state(session: &Session) -> sql::Result<SchemaState> {
-    if has_history(session)? {
+    if migrations::has_history(session)? {
         return Ok(SchemaState::Notify);
     }
     let foreign_tables = session.query(
@@ -149,10 +158,11 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
         place: target.place.clone(),
         source,
     };
-    let mut session = target.connect().map_err(|error| database_error(error.into()))?;
+    let session = target.connect().map_err(|error| database_error(error.into()))?;
+    use_first_schema(&session, &target.place)?;
     lock_migrations(&session).map_err(|error| database_error(error.into()))?;
-    let known = latest_version();
-    let found = read_version(&session).map_err(|error| database_error(error.into()))?;
+    let known = migrations::latest_version();
+    let found = migrations::read_version(&session).map_err(|error| database_error(error.into()))?;
     if found > known {
         return Err(OpenError::Newer { place: target.place.clone(), found, known });
     }
@@ -164,11 +174,7 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     if servers > 0 {
         return Err(OpenError::OlderServe { place: target.place.clone(), servers });
     }
-    let (runtime, client) = session.client();
-    runtime
-        .block_on(migrations::migrations::runner().run_async(client))
-        .map_err(|error| database_error(error.into()))?;
-    Ok(())
+    migrations::run(&session, &migrations::all()).map_err(|error| database_error(error.into()))
 }
 
 /// Waits until no server of an older version is alive, at most `wait`. Returns the number of
@@ -194,11 +200,9 @@ fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
 /// Creates the tables of an old version. Blocks; must not be called on a thread of a runtime.
 #[cfg(test)]
 pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
-    let mut session = target.connect().unwrap();
-    let runner = migrations::migrations::runner();
-    let runner = runner.set_target(refinery::Target::Version(version));
-    let (runtime, client) = session.client();
-    runtime.block_on(runner.run_async(client)).unwrap();
+    let mut migrations = migrations::all();
+    migrations.retain(|migration| migration.version() <= version);
+    migrations::run(&target.connect().unwrap(), &migrations).unwrap();
 }
 
 /// Removes the time limits of the session and takes the migration lock, which the session holds
@@ -210,23 +214,6 @@ fn lock_migrations(session: &Session) -> sql::Result<()> {
     )?;
     let lock = format!("select pg_advisory_lock({MIGRATION_LOCK})");
     session.execute_batch_within(MIGRATION_WAIT, &lock)
-}
-
-/// The version of the tables that this server uses.
-fn latest_version() -> i64 {
-    let runner = migrations::migrations::runner();
-    let versions = runner.get_migrations().iter().map(|migration| i64::from(migration.version()));
-    versions.max().unwrap_or(0)
-}
-
-/// Reads the version of the tables of the database; 0 if it has none.
-fn read_version(session: &Session) -> sql::Result<i64> {
-    if !has_history(session)? {
-        return Ok(0);
-    }
-    let version =
-        session.read_number("select max(version)::bigint from refinery_schema_history")?;
-    Ok(version.unwrap_or(0))
 }
 
 /// Opens the connections of the writer, and sends the changes of its commits to the other servers.
@@ -253,6 +240,6 @@ impl WriterBackend for WriterSource {
         let Connection::Postgres(session) = connection else { return true };
         // The changes are sent after the commit. Inside the transaction, `NOTIFY` would make all
         // notifying transactions commit one after another.
-        session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
+        session.execute_batch(&format!("select pg_notify({CHANNEL}, '{text}')")).is_ok()
     }
 }

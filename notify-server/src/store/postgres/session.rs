@@ -12,12 +12,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::failure::Failure;
+pub(super) use super::schema::WRITE_LOCK;
 use super::statements::{StatementKind, Statements};
 use crate::store::sql::{Error, Result, Value};
-
-/// The number of the advisory lock of write transactions. With it, write transactions run one after
-/// another, as on SQLite.
-pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
 // within seconds, and a server notices a dead database within seconds.
@@ -175,11 +172,6 @@ impl Session {
         let rows = self.query(self.statement_index(sql), &[])?;
         let Some(row) = rows.first() else { return Ok(None) };
         crate::store::sql::Row::Postgres(row).get(0)
-    }
-
-    /// The runtime and the client, for migrations.
-    pub(super) fn client(&mut self) -> (&Runtime, &mut Client) {
-        (self.runtime.as_ref().expect("the runtime is kept until the drop"), &mut self.client)
     }
 
     /// The index of a statement in the list of the session's statements. The methods that run a

@@ -1,6 +1,7 @@
 //! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`]
 //! names. Each test gets its own database. Tests fail if PostgreSQL is missing.
 
+use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use super::connect_config::ConnectConfig;
 use super::session::Session;
 use crate::store::sql::{FromColumn, Row};
 
-/// The URL of a database whose user may create databases, to use instead of a temporary server.
+/// The URL of a database whose user is a superuser, to use instead of a temporary server.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
 /// The line in the log of a server that is ready.
 const READY: &str = "database system is ready to accept connections";
@@ -54,6 +55,8 @@ pub struct TestCluster {
 pub struct TestDatabase {
     cluster: &'static TestCluster,
     name: String,
+    /// The schema that the URL names; `None` if it names none.
+    schema: Option<&'static str>,
 }
 
 impl TestCluster {
@@ -76,11 +79,16 @@ impl TestCluster {
 
     /// A separate server with TLS for `localhost`.
     pub(super) fn start() -> Self {
+        Self::start_with(certify)
+    }
+
+    /// A separate server with TLS. `certify` writes its certificate and key.
+    pub(super) fn start_with(certify: fn(&Path) -> Result<(), Box<dyn Error>>) -> Self {
         let programs = programs();
         for _ in 0..STARTS_MAX {
             let port = free_port();
             let folder = std::env::temp_dir().join(format!("notify-postgres-{port}"));
-            if let Some(running) = run(&folder, &programs, port) {
+            if let Some(running) = run(&folder, &programs, port, certify) {
                 let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
                 return Self {
                     url,
@@ -114,7 +122,18 @@ impl TestCluster {
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("notify_{}_{nth}", std::process::id());
         self.execute(&format!("create database {name} template template0 encoding 'UTF8'"));
-        TestDatabase { cluster: self, name }
+        TestDatabase { cluster: self, name, schema: None }
+    }
+
+    /// Creates a database with an empty schema and without the schema `public`.
+    ///
+    /// # Panics
+    /// When the database cannot be created.
+    pub fn database_with_schema(&'static self, schema: &'static str) -> TestDatabase {
+        let mut database = self.database();
+        database.execute(&format!("drop schema public; create schema {schema}"));
+        database.schema = Some(schema);
+        database
     }
 
     /// Creates a database with the tables of this version. It is a copy of a database that was migrated
@@ -140,7 +159,7 @@ impl TestCluster {
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("notify_{}_copy_{nth}", std::process::id());
         self.execute(&format!("create database {name} template {}", template.name));
-        TestDatabase { cluster: self, name }
+        TestDatabase { cluster: self, name, schema: template.schema }
     }
 
     /// Runs a statement in the database that creates others.
@@ -160,6 +179,17 @@ impl TestDatabase {
     pub fn url(&self) -> String {
         let mut url = url::Url::parse(&self.cluster.url).expect("the url of the server is one");
         url.set_path(&self.name);
+        if let Some(schema) = self.schema {
+            url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
+        }
+        url.into()
+    }
+
+    /// As [`TestDatabase::url`], but of a schema.
+    #[cfg(test)]
+    pub(in crate::store) fn url_of_schema(&self, schema: &str) -> String {
+        let mut url = url::Url::parse(&self.url()).expect("the url of the database is one");
+        url.query_pairs_mut().append_pair("options", &format!("-csearch_path={schema}"));
         url.into()
     }
 
@@ -186,7 +216,7 @@ impl TestDatabase {
 
     /// The texts that a query returns, one per row.
     #[cfg(test)]
-    pub(super) fn texts(&self, sql: &str) -> Vec<String> {
+    pub(in crate::store) fn texts(&self, sql: &str) -> Vec<String> {
         self.first_column(sql)
     }
 
@@ -225,7 +255,12 @@ fn on_session<T: Send>(url: &str, work: impl FnOnce(&Session) -> T + Send) -> T 
 }
 
 /// Starts a server; `None` when it ended at once.
-fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
+fn run(
+    folder: &Path,
+    programs: &Path,
+    port: u16,
+    certify: fn(&Path) -> Result<(), Box<dyn Error>>,
+) -> Option<Child> {
     std::fs::create_dir(folder).expect("the folder for temporary files can be written");
     certify(folder).expect("certificates can be made");
     let mut command = Command::new("sh");
@@ -246,7 +281,7 @@ fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
 }
 
 /// Writes a certificate for `localhost`, its key, and the certificate of who issued it.
-fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn certify(folder: &Path) -> Result<(), Box<dyn Error>> {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -255,12 +290,21 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let authority = Issuer::new(authority, key);
     let key = KeyPair::generate()?;
     let leaf = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &authority)?;
-    std::fs::write(folder.join("server.crt"), leaf.pem())?;
+    write_pair(folder, &leaf.pem(), &key.serialize_pem())
+}
+
+/// Writes the certificate and the key of a server.
+pub(super) fn write_pair(
+    folder: &Path,
+    certificate: &str,
+    key: &str,
+) -> Result<(), Box<dyn Error>> {
+    std::fs::write(folder.join("server.crt"), certificate)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(folder.join("server.key"))?.write_all(key.serialize_pem().as_bytes())?;
+    options.open(folder.join("server.key"))?.write_all(key.as_bytes())?;
     Ok(())
 }
 

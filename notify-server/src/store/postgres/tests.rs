@@ -1,8 +1,11 @@
 //! Tests of PostgreSQL only.
 
 mod concurrency;
+mod migrations;
 pub(super) mod plans;
+mod schemas;
 mod tables;
+mod tls;
 
 use std::sync::Arc;
 
@@ -243,42 +246,6 @@ async fn connection_errors_do_not_contain_the_password() {
     assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
     let text = format!("{error} {error:?}");
     assert!(error.to_string().contains("127.0.0.1:1/n") && !text.contains("geheim"), "{text}");
-}
-
-/// A server with a certificate for `localhost` of an authority that no system knows.
-#[tokio::test]
-async fn tls_is_as_strict_as_the_url_says() {
-    let cluster = tokio::task::spawn_blocking(TestCluster::start).await.unwrap();
-    let base = cluster.url().replace("?sslmode=disable", "");
-    let (named, numbered) = (base.replace("127.0.0.1", "localhost"), base.clone());
-    let ca = cluster.file("ca.crt").display().to_string();
-    let empty = cluster.file("log").display().to_string();
-    for (url, connects) in [
-        (named.clone(), true),
-        (format!("{named}?sslmode=prefer"), true),
-        (format!("{named}?sslmode=disable"), true),
-        (format!("{named}?sslmode=require"), false),
-        (format!("{named}?sslmode=verify-full"), false),
-        (format!("{named}?sslmode=verify-full&sslrootcert={ca}"), true),
-        (format!("{named}?sslrootcert={ca}"), true),
-        (format!("{numbered}?sslmode=verify-full&sslrootcert={ca}"), false),
-        (format!("{named}?sslrootcert={empty}"), false),
-    ] {
-        let database: DatabaseUrl = url.parse().unwrap();
-        let options = PostgresOptions { serves: false, readers: 1, ..PostgresOptions::default() };
-        let opened = postgres::open(&database, options);
-        assert_eq!(opened.is_ok(), connects, "{url}: {opened:?}");
-        let Ok(store) = opened else { continue };
-        let has_tls = store
-            .read(|connection| {
-                Ok(connection
-                    .prepare_cached("select ssl from pg_stat_ssl where pid = pg_backend_pid()")?
-                    .query_row([], |row| row.get::<bool>(0))?)
-            })
-            .await;
-        assert_eq!(has_tls.unwrap(), !url.contains("disable"), "{url}");
-        store.close().await;
-    }
 }
 
 /// Records changes.

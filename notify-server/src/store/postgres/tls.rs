@@ -5,17 +5,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore,
+    SignatureScheme,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use x509_cert::der::asn1::AnyRef;
+use x509_cert::der::{self, Decode, Encode, Reader, SliceReader, Tag, TagNumber};
+use x509_cert::spki::SubjectPublicKeyInfoRef;
 
 use super::url::TlsMode;
 use crate::outbound::{system_roots, trusting};
 
 /// Makes the TLS connector of a mode; `None` without TLS.
 pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>> {
+    Ok(client_config(mode)?.map(MakeRustlsConnect::new))
+}
+
+/// Makes the TLS configuration of a mode; `None` without TLS.
+pub(super) fn client_config(mode: &TlsMode) -> io::Result<Option<ClientConfig>> {
     let mut config = match mode {
         TlsMode::Disable => return Ok(None),
         TlsMode::Prefer => trusting(RootCertStore::empty()),
@@ -26,7 +37,7 @@ pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>>
         let provider = Arc::new(aws_lc_rs::default_provider());
         config.dangerous().set_certificate_verifier(Arc::new(NoVerifier(provider)));
     }
-    Ok(Some(MakeRustlsConnect::new(config)))
+    Ok(Some(config))
 }
 
 fn roots_of(path: &Path) -> io::Result<RootCertStore> {
@@ -44,6 +55,10 @@ fn roots_of(path: &Path) -> io::Result<RootCertStore> {
 
 /// Accepts every certificate. `sslmode=prefer` does not protect against an active attacker, since
 /// it also allows a connection without TLS.
+///
+/// The server must still prove that it has the key of its certificate: channel binding of SCRAM
+/// (RFC 5929, section 4) relies on it. Only the key is read from the certificate, since rustls reads
+/// no certificates of X.509 version 1, which Citus makes by default.
 #[derive(Debug)]
 struct NoVerifier(Arc<CryptoProvider>);
 
@@ -65,8 +80,27 @@ impl ServerCertVerifier for NoVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        let read_key = || {
+            let key = SubjectPublicKeyInfoRef::from_der(public_key_of(certificate)?)?;
+            Ok((key.algorithm.to_der()?, key.subject_public_key.raw_bytes()))
+        };
+        let (key_algorithm, key) = read_key().map_err(bad_encoding)?;
+        let key_algorithm = AnyRef::from_der(&key_algorithm).map_err(bad_encoding)?;
+        let algorithms = self.0.signature_verification_algorithms.mapping.iter();
+        let (_, algorithms) = algorithms
+            .clone()
+            .find(|(scheme, _)| *scheme == signed.scheme)
+            .ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
+        // In TLS 1.2, the scheme does not determine the curve of the key.
+        let verified = algorithms.iter().any(|algorithm| {
+            algorithm.public_key_alg_id().as_ref() == key_algorithm.value()
+                && algorithm.verify_signature(key, message, signed.signature()).is_ok()
+        });
+        if verified {
+            Ok(HandshakeSignatureValid::assertion())
+        } else {
+            Err(CertificateError::BadSignature.into())
+        }
     }
 
     fn verify_tls13_signature(
@@ -75,11 +109,32 @@ impl ServerCertVerifier for NoVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let key = public_key_of(certificate).map_err(bad_encoding)?.into();
         let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// The public key of a certificate: its `SubjectPublicKeyInfo` (RFC 5280, section 4.1). Nothing else
+/// is parsed, since nothing else is used.
+fn public_key_of<'c>(certificate: &'c CertificateDer<'_>) -> der::Result<&'c [u8]> {
+    const VERSION: Tag = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
+    let whole = AnyRef::from_der(certificate)?;
+    let signed = AnyRef::decode(&mut SliceReader::new(whole.value())?)?;
+    let mut fields = SliceReader::new(signed.value())?;
+    if fields.peek_tag()? == VERSION {
+        AnyRef::decode(&mut fields)?;
+    }
+    for _before_the_key in ["serialNumber", "signature", "issuer", "validity", "subject"] {
+        AnyRef::decode(&mut fields)?;
+    }
+    fields.tlv_bytes()
+}
+
+fn bad_encoding(_: der::Error) -> rustls::Error {
+    CertificateError::BadEncoding.into()
 }

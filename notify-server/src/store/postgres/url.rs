@@ -12,6 +12,8 @@ use url::form_urlencoded;
 /// The option that selects one of several hosts by its kind. By default, read-only hosts are
 /// skipped.
 const SESSION_ATTRS: &str = "target_session_attrs";
+/// The schema of an installation whose URL names no schema, unless the user has a search path.
+const SCHEMA_DEFAULT: &str = "public";
 /// The default port.
 const PORT_DEFAULT: u16 = 5_432;
 
@@ -36,6 +38,15 @@ pub enum UrlError {
     /// An option or its value is unknown.
     #[error("has an option that is not known, or a value that its option does not take")]
     Option,
+    /// The schema is not named as PostgreSQL names it.
+    #[error("names a schema in an unknown way: write options=-csearch_path%3DNAME")]
+    SchemaOption,
+    /// The search path is not one schema.
+    #[error(
+        "search_path must be the name of one schema, such as options=-csearch_path%3Dnotify_a; set \
+         any other search path on the user (alter role … set search_path)"
+    )]
+    SearchPath,
     /// An unknown `sslmode`.
     #[error("sslmode must be disable, prefer, require or verify-full")]
     SslMode,
@@ -58,7 +69,7 @@ pub(super) enum TlsMode {
 pub(super) struct Parsed {
     pub(super) config: Config,
     pub(super) tls: TlsMode,
-    /// The host, port and name of the database, for display.
+    /// The host, port, name and schema of the database, for display.
     pub(super) place: String,
 }
 
@@ -77,7 +88,7 @@ impl DatabaseUrl {
         parse(self.0.expose_secret()).expect("the URL was parsed before")
     }
 
-    /// Host, port and name of the database, without user and password.
+    /// Host, port, name and schema of the database, without user and password.
     #[must_use]
     pub fn place(&self) -> String {
         self.parsed().place
@@ -114,6 +125,8 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
         match &*name {
             "sslmode" => mode = Some(value.into_owned()),
             "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
+            // Other clients have these; libpq and the client library do not.
+            "search_path" | "schema" | "currentSchema" => return Err(UrlError::SchemaOption),
             _ => other_options.push((name.into_owned(), value.into_owned())),
         }
     }
@@ -136,12 +149,49 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
         TlsMode::Verify(_) => SslMode::Require,
     });
     let name = config.get_dbname().ok_or(UrlError::NoDatabase)?;
-    let place = format!("{}/{name}", hosts(&config).ok_or(UrlError::Form)?);
+    let mut place = format!("{}/{name}", hosts(&config).ok_or(UrlError::Form)?);
+    let schema = schema_of(config.get_options().unwrap_or_default())?;
+    if let Some(schema) = schema.filter(|schema| schema != SCHEMA_DEFAULT) {
+        place = format!("{place} (schema {schema})");
+    }
     let selects_hosts = other_options.iter().any(|(name, _)| name == SESSION_ATTRS);
     if config.get_hosts().len() > 1 && !selects_hosts {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     Ok(Parsed { config, tls, place })
+}
+
+/// The schema that the option `options` names, which contains settings as command line arguments:
+/// `-c search_path=NAME` or `--search_path=NAME`.
+fn schema_of(options: &str) -> Result<Option<String>, UrlError> {
+    let mut words = options.split_ascii_whitespace();
+    let mut schema = None;
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
+            Some("") => words.next().unwrap_or_default(),
+            Some(setting) => setting,
+            None => continue,
+        };
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        if name.replace('-', "_").eq_ignore_ascii_case("search_path") {
+            schema = Some(schema_name(value).ok_or(UrlError::SearchPath)?);
+        }
+    }
+    Ok(schema)
+}
+
+/// The schema of a search path that is one name; `None` for other search paths. PostgreSQL changes
+/// names without quotes to lower case.
+fn schema_name(search_path: &str) -> Option<String> {
+    let quoted = search_path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let name = quoted.map_or_else(|| search_path.to_ascii_lowercase(), str::to_owned);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = match quoted {
+        // A backslash is an escape in `options`, and `$user` is the name of the user.
+        Some(name) => !name.is_empty() && !name.starts_with('$') && !name.contains(['"', '\\']),
+        None => name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit()),
+    };
+    (is_name && !name.is_empty()).then_some(name)
 }
 
 /// The hosts and ports for display; `None` if there is no host, or the numbers of hosts, ports and
@@ -198,6 +248,22 @@ mod tests {
                 TlsMode::Prefer,
             ),
             ("postgres://u:geheim@a,b:6432/n", "a:5432,b:6432/n", TlsMode::Prefer),
+            (
+                "postgres://u:geheim@db/n?options=-csearch_path%3DNotify_A",
+                "db:5432/n (schema notify_a)",
+                TlsMode::Prefer,
+            ),
+            (
+                "postgres://db/n?options=-c%20jit=off+--search-path%3D%22Notify-A%22&user=geheim",
+                "db:5432/n (schema Notify-A)",
+                TlsMode::Prefer,
+            ),
+            (
+                "postgres://u:geheim@db/n?options=-c+search_path%3Dpublic",
+                "db:5432/n",
+                TlsMode::Prefer,
+            ),
+            ("postgres://u:geheim@db/n?options=-cjit%3Doff", "db:5432/n", TlsMode::Prefer),
         ] {
             let read: DatabaseUrl = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
             let parsed = read.parsed();
@@ -243,6 +309,18 @@ mod tests {
             ("postgres://u:geheim@db/n?sslmode=allow", UrlError::SslMode),
             ("postgres://u:geheim@db/n?geheim=1", UrlError::Option),
             ("postgres://u:geheim@db/n?connect_timeout=geheim", UrlError::Option),
+            ("postgres://u:geheim@db/n?search_path=geheim", UrlError::SchemaOption),
+            ("postgres://u:geheim@db/n?currentSchema=geheim", UrlError::SchemaOption),
+            (
+                "postgres://u:geheim@db/n?options=-csearch_path%3Dgeheim,public",
+                UrlError::SearchPath,
+            ),
+            ("postgres://u:geheim@db/n?options=-csearch_path%3D", UrlError::SearchPath),
+            ("postgres://u:geheim@db/n?options=-csearch_path", UrlError::SearchPath),
+            ("postgres://u:geheim@db/n?options=-csearch_path%3D$user", UrlError::SearchPath),
+            ("postgres://u:geheim@db/n?options=-csearch_path%3D%22$user%22", UrlError::SearchPath),
+            ("postgres://u:geheim@db/n?options=-csearch_path%3D%22a\\%22", UrlError::SearchPath),
+            ("postgres://u:geheim@db/n?options=-csearch_path%3D1a", UrlError::SearchPath),
         ] {
             let refused = url.parse::<DatabaseUrl>().unwrap_err();
             assert_eq!(refused, error, "{url}");

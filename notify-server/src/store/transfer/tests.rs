@@ -144,6 +144,28 @@ fn a_move_has_postgres_collect_statistics_of_its_own_tables_alone() {
 }
 
 #[test]
+fn an_installation_moves_into_a_schema_and_back() {
+    let home = Installation::new();
+    home.database.execute(
+        "create schema things; create schema one; create table public.foreign_one (no int)",
+    );
+    let one: DatabaseLocation = home.database.url_of_schema("one").parse().unwrap();
+    assert!(one.to_string().ends_with(" (schema one)"), "{one}");
+    let there = moved(&home.file(), &one).unwrap();
+    let back = home.named("back.db");
+    assert_eq!(moved(&one, &back).unwrap(), there);
+    // The other schemas are other places.
+    let public = home.postgres();
+    assert!(
+        matches!(moved(&back, &public), Err(MoveError::NotEmpty { table, .. }) if table == "foreign_one")
+    );
+    let things: DatabaseLocation = home.database.url_of_schema("things").parse().unwrap();
+    assert_eq!(moved(&back, &things).unwrap(), there);
+    let schemas = "select schemaname::text from pg_tables where tablename = 'apps' order by 1";
+    assert_eq!(home.database.texts(schemas), ["one", "things"]);
+}
+
+#[test]
 fn both_have_the_same_tables_and_columns() {
     let home = Installation::new();
     let work = || {

@@ -1,16 +1,22 @@
 -- The application leads the numbers of rows, and so every key that begins with one (store/key.rs): 20
 -- bits above a count of 43, which is the sequence of the table's identity and goes on where the numbers
 -- from before end. Inserts give the number (store/sql/insert.rs).
-alter sequence tags_no_seq maxvalue 8796093022207;
-alter sequence campaigns_no_seq maxvalue 8796093022207;
-alter sequence feeds_no_seq maxvalue 8796093022207;
-alter sequence notifications_no_seq maxvalue 8796093022207;
-alter sequence dispatches_no_seq maxvalue 8796093022207;
-alter sequence pages_no_seq maxvalue 8796093022207;
-alter sequence retries_no_seq maxvalue 8796093022207;
-alter sequence api_keys_no_seq maxvalue 8796093022207;
-alter sequence webhooks_no_seq maxvalue 8796093022207;
-alter sequence webhook_messages_no_seq maxvalue 8796093022207;
+do $$
+declare
+    numbered name;
+begin
+    -- Only tables that an earlier version created have sequences without this bound. Citus alters no
+    -- sequence of a table that it distributes.
+    for numbered in
+        select c.relname from pg_sequence s join pg_class c on c.oid = s.seqrelid
+         where c.relnamespace = quote_ident(current_schema())::regnamespace and s.seqmax > 8796093022207
+           and c.relname in ('tags_no_seq', 'campaigns_no_seq', 'feeds_no_seq', 'notifications_no_seq',
+               'dispatches_no_seq', 'pages_no_seq', 'retries_no_seq', 'api_keys_no_seq', 'webhooks_no_seq',
+               'webhook_messages_no_seq')
+    loop
+        execute format('alter sequence %I maxvalue 8796093022207', numbered);
+    end loop;
+end $$;
 
 -- What is oldest first over all applications goes by the count alone. A new number is larger than every
 -- one from before, whose application's place is 0.
