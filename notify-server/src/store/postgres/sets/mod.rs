@@ -497,7 +497,7 @@ impl Shared {
             .unwrap_or_else(|_| Err(internal("a set panicked")))?;
         #[cfg(any(test, feature = "testing"))]
         if self.mode == SetMode::Failing {
-            tx.query("select 1 / (select 0 from moves union select 0 limit 1)", &[])?;
+            connection.execute_batch("select 1 / 0")?;
         }
         if answers.iter().all(Option::is_none) {
             return Ok(Written::Nothing);
