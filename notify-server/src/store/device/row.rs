@@ -54,7 +54,7 @@ pub(in crate::store) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address
 pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
 /// later registrations that changed nothing.
-pub(in crate::store) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
+pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
 
 impl DeviceRow {
     /// Whether the device is neither disabled by the app nor reported as unregistered.

@@ -7,8 +7,8 @@ use notify_core::{Platform, Success, Timestamp};
 
 use super::{SetKind, SetTx, WriteSet, column};
 use crate::store::device::{
-    DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered,
-    UnchangedHeuristic, hour_of, is_unchanged, register,
+    DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
+    hour_of, is_unchanged, register,
 };
 use crate::store::postgres::statements::to_postgres_sql;
 use crate::store::sql::Row;
@@ -182,7 +182,8 @@ impl<'a> Set<'a> {
             to_postgres_sql(&format!(
                 "select {DEVICE_COLUMNS}, g.place
                  from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
-                 join {DEVICES} on d.app_no = g.app_no and d.device_id = g.id"
+                 join devices d on d.app_no = g.app_no and d.device_id = g.id
+                 left join device_seen s on s.key = d.key"
             ))
         });
         let Columns { places, rows } = self.with(&[Status::Open]);
