@@ -44,6 +44,15 @@ async fn statements_of_sets_scan_no_large_table() {
          select no, no, 1, 1 from notifications on conflict do nothing;
          insert into engagement_counts (notification_no)
          select no from notifications on conflict do nothing;
+         insert into polls (notification_no, public_id, text, layout, lang, created_at)
+         select no, decode(lpad(to_hex(no), 32, '0'), 'hex'), '', 1, 'en', 1 from notifications
+         on conflict do nothing;
+         insert into poll_answers (notification_no, place, id, text)
+         select notification_no, 0, public_id, '' from polls on conflict do nothing;
+         insert into poll_votes (notification_no, device_key)
+         select notification_no, notification_no from polls on conflict do nothing;
+         insert into poll_visitors (notification_no, visitor, place)
+         select notification_no, public_id, 0 from polls on conflict do nothing;
          insert into idempotency (app_no, path, key, digest, answer, at)
          select a.no, '/v1/notifications', 'k' || n, decode(repeat('00', 32), 'hex'), '{{}}', n
          from apps a cross join generate_series(1, {ROWS}) n;
@@ -56,6 +65,8 @@ async fn statements_of_sets_scan_no_large_table() {
          insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished, targeted,
            excluded)
          select no, no, 0, 9, 1, 1, 1, 0, 0 from dispatches on conflict do nothing;
+         insert into failures (dispatch_no, reason, count)
+         select no, 'Timeout', 1 from dispatches on conflict do nothing;
          insert into outcomes (page_no, chunk_no, at, entries)
          select no, 0, 1, '' from pages on conflict do nothing;
          insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, outcome, attempts,
