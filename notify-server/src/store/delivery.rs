@@ -30,10 +30,15 @@ use notify_core::{Platform, Timestamp};
 pub(super) use self::dispatch::{
     AudienceQuery, KeyRange, devices_in_range, read as read_dispatch, read_named as named_devices,
 };
-pub(super) use self::page::{outcomes_of_page, page_containing};
+pub(super) use self::outcomes::encode as encode_outcomes;
+pub(super) use self::page::{open as open_page, outcomes_of_page, page_containing};
+pub(super) use self::retry::{claim as claim_retries, settle_retries};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
-    record_completion_event,
+    record_completion_event, schedule_next_zone,
+};
+use crate::store::postgres::{
+    ClaimPage, ClaimRetries, CommitCheckpoint, FinishPages, SettleRetries,
 };
 #[cfg(test)]
 use crate::store::sql;
@@ -287,7 +292,7 @@ impl Store {
     /// dispatch to `to`. A claim with `end` ends the scan, and the dispatch too if it has no open
     /// pages and retries. Fails with [`StoreError::Fenced`] if the cursor is no longer at `from`.
     pub async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
-        self.write(Operation::OpenPage, move |tx| page::open(tx, &claim)).await
+        self.write_in_set(ClaimPage(claim)).await?.ok_or(StoreError::Fenced)
     }
 
     /// Reads the devices of a page that have an outcome or a retry, sorted. A process that has
@@ -303,8 +308,7 @@ impl Store {
     /// ends the notification.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.write(Operation::Checkpoint, move |tx| checkpoint::commit(tx, &seen, &checkpoint))
-            .await
+        self.write_in_set(CommitCheckpoint { checkpoint, seen }).await
     }
 
     /// Commits the last checkpoints of several pages in one transaction. Returns a result for each
@@ -315,18 +319,7 @@ impl Store {
         checkpoints: Vec<Checkpoint>,
     ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.write(Operation::FinishPages, move |tx| {
-            let mut results = Vec::with_capacity(checkpoints.len());
-            for checkpoint in &checkpoints {
-                match checkpoint::commit(tx, &seen, checkpoint) {
-                    // A fenced checkpoint has written nothing, so the others can be committed.
-                    result @ (Ok(_) | Err(StoreError::Fenced)) => results.push(result),
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(results)
-        })
-        .await
+        self.write_in_set(FinishPages { checkpoints, seen }).await
     }
 
     /// Counts the open retries of an application and platform.
@@ -337,7 +330,7 @@ impl Store {
     /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]
     /// describes the claim.
     pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
-        self.write(Operation::ClaimRetries, move |tx| retry::claim(tx, &claim)).await
+        self.write_in_set(ClaimRetries(claim)).await
     }
 
     /// Commits the results of claimed retries. A retry that this process no longer owns, or that
@@ -349,10 +342,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.write(Operation::SettleRetries, move |tx| {
-            retry::settle_retries(tx, &seen, instance, &outcomes, at)
-        })
-        .await
+        self.write_in_set(SettleRetries { instance, outcomes, at, seen }).await
     }
 
     /// Whether a device has an outcome or a retry in another zone of the same notification, which

@@ -5,7 +5,10 @@ use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::fixtures::{self, INSTANCE, LEASE, NOW, android, id};
 use super::unregistered::report;
-use crate::store::{Checkpoint, DeviceKey, InstanceId, Outcome, PageClaim, Store, StoreError};
+use crate::store::{
+    AppNo, Checkpoint, DeviceKey, Dispatch, EventCursor, EventTypes, InstanceId, NewNotification,
+    OpenPage, Outcome, PageClaim, Store, StoreError,
+};
 
 #[apply(contract)]
 async fn dispatch_cursor_moves_once(store: &Store) {
@@ -229,4 +232,168 @@ async fn removing_a_tag_does_not_shift_outcomes(store: &Store) {
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
     assert_eq!(left.iter().map(|device| device.key).collect::<Vec<_>>(), keys[1..]);
     assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[1]]);
+}
+
+/// A dispatch to this many devices, with a page for each, and the last checkpoint of each page.
+async fn page_for_each(
+    store: &Store,
+    app: AppNo,
+    new: NewNotification,
+    devices: usize,
+) -> (Dispatch, Vec<Checkpoint>) {
+    let mut dispatch = fixtures::dispatch(store, app, new).await;
+    let mut last = Vec::new();
+    while !dispatch.scan_done {
+        let batch = store.read_batch(&dispatch, dispatch.cursor, 1).await.unwrap();
+        let claim = fixtures::claim(&dispatch, batch.to, batch.end);
+        let page = store.open_page(PageClaim { targeted: 1, ..claim }).await.unwrap();
+        let settled = vec![fixtures::sent(batch.devices[0].key)];
+        last.push(Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) });
+        dispatch = store.dispatch(dispatch.no).await.unwrap();
+    }
+    assert_eq!(last.len(), devices);
+    (dispatch, last)
+}
+
+#[apply(contract)]
+async fn pages_finished_at_once_end_the_notification_once(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    store.keep_events_until(app, NOW.plus_ms(1_000_000), NOW).await.unwrap();
+    let start = store.read_events(app, EventCursor::End, EventTypes::EVERY).await.unwrap();
+    let broadcast = fixtures::broadcast(&[Platform::Android]);
+    let (dispatch, mut last) = page_for_each(store, app, broadcast, 4).await;
+    for (checkpoint, reason) in last.iter_mut().zip(["one", "two", "two"]) {
+        let key = checkpoint.settled[0].key;
+        checkpoint.settled = vec![fixtures::outcome(key, Outcome::Failed, Some(reason))];
+    }
+    last[2].at = NOW.plus_ms(70);
+    let commits = last.into_iter().map(|checkpoint| store.checkpoint(checkpoint));
+    for result in futures_util::future::join_all(commits).await {
+        assert_eq!(result.unwrap().checkpoint_no, 1);
+    }
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Completed);
+    assert_eq!(record.counts, Counts { targeted: 4, sent: 1, failed: 3, ..Counts::default() });
+    let failures: Vec<_> =
+        record.failures.iter().map(|row| (row.reason.as_str(), row.count)).collect();
+    assert_eq!(failures, [("two", 2), ("one", 1)]);
+    let from = EventCursor::After(start.cursor);
+    assert_eq!(store.read_events(app, from, EventTypes::EVERY).await.unwrap().events.len(), 1);
+}
+
+/// Checkpoints that are committed together do not affect each other.
+#[apply(contract)]
+async fn fenced_checkpoint_affects_no_other(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let broadcast = fixtures::broadcast(&[Platform::Android]);
+    let (dispatch, last) = page_for_each(store, app, broadcast, 3).await;
+    let of_other = |checkpoint: &Checkpoint| Checkpoint {
+        page: OpenPage { instance: InstanceId(12), ..checkpoint.page },
+        ..checkpoint.clone()
+    };
+    let results = tokio::join!(
+        store.checkpoint(of_other(&last[0])),
+        store.checkpoint(last[1].clone()),
+        store.checkpoint(last[1].clone()),
+        store.checkpoint(of_other(&last[2])),
+        store.checkpoint(last[2].clone()),
+    );
+    assert!(matches!(results.0, Err(StoreError::Fenced)), "{results:?}");
+    assert_eq!(results.1.unwrap(), results.2.unwrap(), "the same checkpoint twice");
+    assert!(matches!(results.3, Err(StoreError::Fenced)), "{:?}", results.3);
+    results.4.unwrap();
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Sending);
+    assert_eq!(record.counts, Counts { targeted: 3, sent: 2, pending: 1, ..Counts::default() });
+}
+
+#[apply(contract)]
+async fn pages_of_many_notifications_are_finished_together(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    store.keep_events_until(app, NOW.plus_ms(1_000_000), NOW).await.unwrap();
+    let start = store.read_events(app, EventCursor::End, EventTypes::EVERY).await.unwrap();
+    let (mut dispatches, mut last) = (Vec::new(), Vec::new());
+    for number in 0..6 {
+        let new = fixtures::direct(&[["d000", "d001"][number % 2]], &[]);
+        let (dispatch, mut of_page) = page_for_each(store, app, new, 1).await;
+        dispatches.push(dispatch);
+        last.append(&mut of_page);
+    }
+    let canceled = &dispatches[1];
+    store.cancel_notification(app, canceled.notification_id.clone(), NOW).await.unwrap();
+    last[1].settled[0].settled = Outcome::Canceled;
+    let mut fenced = last[5].clone();
+    fenced.page.instance = InstanceId(12);
+    let (first, second) = (last[..3].to_vec(), [&last[2..], &[fenced]].concat());
+    let (first, second) = tokio::join!(store.finish_pages(first), store.finish_pages(second));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(first.iter().chain(&second[..4]).all(Result::is_ok), "{first:?} {second:?}");
+    assert!(matches!(second[4], Err(StoreError::Fenced)), "{:?}", second[4]);
+    assert_eq!(first[2].as_ref().unwrap(), second[0].as_ref().unwrap(), "it was finished once");
+    for (number, dispatch) in dispatches.iter().enumerate() {
+        let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
+        let (status, counts) = if number == 1 {
+            let counts = Counts { targeted: 1, canceled: 1, ..Counts::default() };
+            (NotificationStatus::Canceled, counts)
+        } else {
+            let counts = Counts { targeted: 1, sent: 1, ..Counts::default() };
+            (NotificationStatus::Completed, counts)
+        };
+        assert_eq!((record.status, record.counts), (status, counts), "{number}");
+    }
+    let from = EventCursor::After(start.cursor);
+    assert_eq!(store.read_events(app, from, EventTypes::EVERY).await.unwrap().events.len(), 6);
+}
+
+/// The retries of a canceled dispatch end, also beside checkpoints of others.
+#[apply(contract)]
+async fn new_retries_of_a_canceled_dispatch_end_at_once(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    let broadcast = || fixtures::broadcast(&[Platform::Android]);
+    let (canceled, first) = page_for_each(store, app, broadcast(), 1).await;
+    let (other, second) = page_for_each(store, app, broadcast(), 1).await;
+    store.cancel_notification(app, canceled.notification_id.clone(), NOW).await.unwrap();
+    let retried = |last: &Checkpoint| Checkpoint {
+        retries: vec![fixtures::retry(last.settled[0].key)],
+        settled: vec![],
+        ..last.clone()
+    };
+    let results =
+        tokio::join!(store.checkpoint(retried(&first[0])), store.checkpoint(retried(&second[0])));
+    assert!(results.0.is_ok() && results.1.is_ok(), "{results:?}");
+    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 1);
+    let record = store.notification(app, canceled.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Canceled);
+    assert_eq!(record.counts, Counts { targeted: 1, canceled: 1, ..Counts::default() });
+    let record = store.notification(app, other.notification_id).await.unwrap();
+    assert_eq!(record.counts, Counts { targeted: 1, pending: 1, ..Counts::default() });
+}
+
+#[apply(contract)]
+async fn pages_of_several_dispatches_are_claimed_at_once(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let first = fixtures::android_dispatch(store, app).await;
+    let second = fixtures::android_dispatch(store, app).await;
+    let all = |dispatch: &Dispatch| PageClaim {
+        targeted: 2,
+        ..fixtures::claim(dispatch, dispatch.until, true)
+    };
+    let elsewhere = PageClaim { from: second.until, ..all(&second) };
+    let results = tokio::join!(
+        store.open_page(all(&first)),
+        store.open_page(all(&second)),
+        store.open_page(all(&first)),
+        store.open_page(elsewhere),
+    );
+    let (one, other) = (results.0.unwrap(), results.1.unwrap());
+    assert_eq!((one.dispatch, other.dispatch), (first.no, second.no));
+    assert_ne!(one.no, other.no);
+    assert!(matches!(results.2, Err(StoreError::Fenced)), "{:?}", results.2);
+    assert!(matches!(results.3, Err(StoreError::Fenced)), "{:?}", results.3);
+    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
 }

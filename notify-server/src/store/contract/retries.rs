@@ -263,3 +263,67 @@ async fn retry_of_a_canceled_dispatch_ends(store: &Store) {
     assert_eq!(record.status, NotificationStatus::Canceled);
     assert_eq!(record.counts, Counts { targeted: 2, canceled: 2, ..Counts::default() });
 }
+
+#[apply(contract)]
+async fn retries_of_several_lanes_are_claimed_and_settled_at_once(store: &Store) {
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (dispatch, _) = fixtures::retried(store, app, 4).await;
+    let (other, _) = fixtures::retried(store, other_app, 2).await;
+    let of = |app, instance| RetryClaim { instance, limit: 3, ..fixtures::retry_claim(app) };
+    let second = InstanceId(12);
+    let claimed = tokio::join!(
+        store.claim_retries(of(app, INSTANCE)),
+        store.claim_retries(of(app, second)),
+        store.claim_retries(of(other_app, second)),
+    );
+    let claimed = [claimed.0.unwrap(), claimed.1.unwrap(), claimed.2.unwrap()];
+    let mut numbers: Vec<_> = claimed.iter().flatten().map(|retry| retry.no).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!((numbers.len(), claimed[2].len()), (6, 2), "each is claimed once");
+    assert!(claimed.iter().flatten().all(|retry| retry.device.is_some()));
+    let all = |claimed: &[crate::store::ClaimedRetry], outcome| -> Vec<RetryOutcome> {
+        claimed.iter().map(|retry| settled(retry.no, outcome)).collect()
+    };
+    // Results of a process that does not hold the retry are ignored.
+    let of_others = all(&claimed[0], Outcome::Failed);
+    let results = tokio::join!(
+        store.settle_retries(InstanceId(13), of_others, NOW),
+        store.settle_retries(INSTANCE, all(&claimed[0], Outcome::Sent), NOW),
+        store.settle_retries(second, all(&claimed[1], Outcome::Expired), NOW.plus_ms(9)),
+        store.settle_retries(second, all(&claimed[2], Outcome::Failed), NOW),
+    );
+    assert!(results.0.is_ok() && results.1.is_ok() && results.2.is_ok() && results.3.is_ok());
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Completed);
+    let (sent, expired) = (claimed[0].len() as u64, claimed[1].len() as u64);
+    assert_eq!(record.counts, Counts { targeted: 4, sent, expired, ..Counts::default() });
+    let record = store.notification(other_app, other.notification_id).await.unwrap();
+    assert_eq!(record.counts, Counts { targeted: 2, failed: 2, ..Counts::default() });
+    assert_eq!((record.failures[0].reason.as_str(), record.failures[0].count), ("refused", 2));
+    assert_eq!((open(store, app).await, open(store, other_app).await), (0, 0));
+}
+
+/// Retries of devices with the tag of their notification, without it, and erased, claimed together.
+#[apply(contract)]
+async fn claimed_retries_have_their_devices(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    for device in ["d000", "d001", "d002"] {
+        fixtures::tagged(store, app, device, "vip", true).await;
+    }
+    let mut tagged = fixtures::broadcast(&[Platform::Android]);
+    tagged.tag = Some("vip".into());
+    for new in [tagged, fixtures::broadcast(&[Platform::Android])] {
+        let dispatch = fixtures::dispatch(store, app, new).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+        let retries = keys.iter().map(|key| fixtures::retry(*key)).collect();
+        let last = Checkpoint { retries, finished: true, ..fixtures::checkpoint(page, 3) };
+        store.checkpoint(last).await.unwrap();
+    }
+    store.remove_tag(app, id("d001"), "vip".into()).await.unwrap();
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+    let eligible: Vec<_> =
+        claimed.iter().map(|retry| retry.device.as_ref().unwrap().eligible).collect();
+    assert_eq!(eligible, [true, false, true, true, true, true]);
+}

@@ -24,7 +24,7 @@ use crate::store::{
 };
 
 /// Commits a checkpoint; returns the new state of the page.
-pub(super) fn commit(
+pub(in crate::store) fn commit(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
     checkpoint: &Checkpoint,
@@ -101,7 +101,10 @@ pub(super) fn commit(
 /// already stored, because only the reply to it was lost. An error would make the engine send its
 /// deliveries again. It is also a success if the page was finished when it was opened, because it
 /// has no devices. In all other cases the process has lost the page.
-fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
+pub(in crate::store) fn resolve_conflict(
+    tx: &Connection,
+    checkpoint: &Checkpoint,
+) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
     let stored_no: Option<i64> = tx
         .prepare_cached(
@@ -156,7 +159,7 @@ fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, Stor
 }
 
 /// Counts the outcomes. The index of a count is the code of the outcome.
-fn count_by_code(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
+pub(in crate::store) fn count_by_code(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
     let mut counts = [0; Outcome::ALL.len()];
     for outcome in settled {
         counts[usize::from(outcome.settled.code())] += 1;
@@ -182,7 +185,7 @@ fn count_failures(
 }
 
 /// The reason under which an outcome is counted as a failure; `None` if it is not a failure.
-pub(super) fn failure_reason(settled: Outcome, reason: Option<&str>) -> Option<&str> {
+pub(in crate::store) fn failure_reason(settled: Outcome, reason: Option<&str>) -> Option<&str> {
     match settled {
         Outcome::Failed | Outcome::Unregistered => Some(reason.unwrap_or(settled.as_str())),
         Outcome::Sent | Outcome::Expired | Outcome::Canceled => None,
@@ -255,7 +258,7 @@ impl PendingCounts {
 /// remaining devices again at each checkpoint, although the page is done with this device. Other
 /// open pages read the device again within a second. Until then they may at worst send to it and
 /// get the same report.
-pub(super) fn disable<'r>(
+pub(in crate::store) fn disable<'r>(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
     reports: impl Iterator<Item = &'r DeadAddress>,

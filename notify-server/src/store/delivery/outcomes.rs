@@ -96,7 +96,10 @@ const SENT_WITH_ID: u64 = 6;
 ///
 /// # Errors
 /// When a device is outside of the page or has two outcomes, which is a bug.
-pub(super) fn encode(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
+pub(in crate::store) fn encode(
+    from: DeviceKey,
+    outcomes: &[DeviceOutcome],
+) -> Result<Vec<u8>, StoreError> {
     let mut sorted: Vec<&DeviceOutcome> = outcomes.iter().collect();
     sorted.sort_unstable_by_key(|outcome| outcome.key);
     let mut reasons: Vec<&str> = Vec::new();

@@ -40,6 +40,21 @@ pub struct PageClaim {
     pub at: Timestamp,
 }
 
+impl PageClaim {
+    /// The page that was claimed, before its first checkpoint.
+    pub(in crate::store) fn opened(&self, no: PageNo) -> OpenPage {
+        OpenPage {
+            no,
+            dispatch: self.dispatch,
+            from: self.from,
+            to: self.to,
+            instance: self.instance,
+            checkpoint_no: 0,
+            lease_until: self.lease_until,
+        }
+    }
+}
+
 /// A page: the keys in `(from, to]` of a dispatch, which one process owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenPage {
@@ -196,7 +211,10 @@ pub(super) fn reclaim(tx: &Connection, request: ReclaimRequest) -> Result<Reclai
 
 /// Claims the next key range of a dispatch as a page. A page without targeted devices is finished
 /// at once.
-pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, StoreError> {
+pub(in crate::store) fn open(
+    tx: &mut WriteTx<'_>,
+    claim: &PageClaim,
+) -> Result<OpenPage, StoreError> {
     let claimed = tx
         .prepare_cached(
             "update dispatches set cursor = ?3
@@ -233,15 +251,7 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
                 count(claim.excluded),
             ],
         )?;
-    Ok(OpenPage {
-        no: PageNo(inserted(no)?),
-        dispatch: claim.dispatch,
-        from: claim.from,
-        to: claim.to,
-        instance: claim.instance,
-        checkpoint_no: 0,
-        lease_until: claim.lease_until,
-    })
+    Ok(claim.opened(PageNo(inserted(no)?)))
 }
 
 /// The most newer notifications with the same collapse key that [`superseded`] checks, newest

@@ -194,7 +194,10 @@ pub(super) fn count_open(
 }
 
 /// Claims due retries of a lane.
-pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+pub(in crate::store) fn claim(
+    tx: &Connection,
+    claim: &RetryClaim,
+) -> Result<Vec<ClaimedRetry>, StoreError> {
     if claim.reclaim_own {
         release_unacked(tx, claim)?;
     }
@@ -300,7 +303,7 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
 }
 
 /// Commits the results of claimed retries.
-pub(super) fn settle_retries(
+pub(in crate::store) fn settle_retries(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
     instance: InstanceId,

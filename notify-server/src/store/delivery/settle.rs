@@ -70,14 +70,23 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     }
     let notification = NotificationNo(notification);
     if is_local {
-        // More zones and the catch-up may follow. `zones.rs` then ends the notification.
-        tx.prepare_cached(
-            "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
-        )?
-        .execute([notification.0, at.as_ms()])?;
-        return Ok(());
+        return schedule_next_zone(tx, notification, at);
     }
     end_canceled_or_not(tx, notification, at)
+}
+
+/// Schedules the next check of a notification at a local time whose last open dispatch has ended.
+/// More zones and the catch-up may follow. `zones.rs` then ends the notification.
+pub(crate) fn schedule_next_zone(
+    tx: &Connection,
+    notification: NotificationNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
+    )?
+    .execute([notification.0, at.as_ms()])?;
+    Ok(())
 }
 
 /// Ends a notification. Its status is `canceled` if a request canceled some of its deliveries, and

@@ -34,7 +34,10 @@ pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use session::Session;
 pub use sets::SetMode;
-pub(in crate::store) use sets::{RegisterDevice, SetWriters, WriteLastSeen, WriteSet};
+pub(in crate::store) use sets::{
+    ClaimPage, ClaimRetries, CommitCheckpoint, FinishPages, RegisterDevice, SetWriters,
+    SettleRetries, WriteLastSeen, WriteSet,
+};
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 

@@ -61,6 +61,11 @@ impl EventLogs {
         Ok(Self { wanted })
     }
 
+    /// The applications whose logs are locked.
+    pub(super) fn apps(&self) -> impl Iterator<Item = AppNo> {
+        self.wanted.keys().copied()
+    }
+
     /// Writes the events that have a subscriber, in their order. The logs of their applications must
     /// be locked.
     pub(super) fn write(&self, tx: &mut SetTx<'_>, events: &[NewEvent]) -> Result<(), StoreError> {

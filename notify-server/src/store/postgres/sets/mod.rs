@@ -10,12 +10,19 @@
 //! quicker. SQLite has no round trips to save, and no sets.
 
 mod accept;
+mod checkpoint;
+mod completion;
 mod engagement;
 mod event_log;
+mod open_page;
 mod register;
+mod retries;
 mod votes;
 
+pub(in crate::store) use checkpoint::{CommitCheckpoint, FinishPages};
+pub(in crate::store) use open_page::ClaimPage;
 pub(in crate::store) use register::{RegisterDevice, WriteLastSeen};
+pub(in crate::store) use retries::{ClaimRetries, SettleRetries};
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -75,9 +82,19 @@ pub(in crate::store) enum SetKind {
     AnswerPoll,
     /// Votes on the pages of polls.
     AnswerPublicPoll,
+    /// Claims of pages.
+    OpenPage,
+    /// Checkpoints of pages.
+    Checkpoint,
+    /// Last checkpoints of the pages of notifications to a single device.
+    FinishPages,
+    /// Claims of due retries.
+    ClaimRetries,
+    /// Results of claimed retries.
+    SettleRetries,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 11;
 
 /// A write that can be a row of a set.
 pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
@@ -125,6 +142,11 @@ macro_rules! column {
     };
 }
 use column;
+
+/// A position in the set, from a column or parameter.
+fn place_of(place: i64) -> usize {
+    place.unsigned_abs() as usize
+}
 
 impl<'c> SetTx<'c> {
     /// Runs a statement whose parameters are arrays.

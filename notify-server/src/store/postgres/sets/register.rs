@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use notify_core::{Platform, Success, Timestamp};
 
-use super::{SetKind, SetTx, WriteSet, column};
+use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::{
     DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
     hour_of, is_unchanged, register,
@@ -303,11 +303,6 @@ impl<'a> Set<'a> {
         let answer = || Idempotent::Executed(Success { success: true });
         self.statuses.iter().map(|status| (*status == Status::Done).then(answer)).collect()
     }
-}
-
-/// A position in the set, from a column or parameter.
-fn place_of(place: i64) -> usize {
-    place.unsigned_abs() as usize
 }
 
 /// Draws a block of device sequences for each application, for as many devices as it has in `rows`.

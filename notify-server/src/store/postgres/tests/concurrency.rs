@@ -33,11 +33,12 @@ enum Action {
     AnswerPublicPoll,
     OpenPage,
     Checkpoint,
+    FinishPages,
     ClaimRetries,
     SettleRetries,
 }
 
-const ACTIONS: [Action; 18] = [
+const ACTIONS: [Action; 19] = [
     Action::Accept,
     Action::AcceptWithKey,
     Action::CancelQueued,
@@ -54,6 +55,7 @@ const ACTIONS: [Action; 18] = [
     Action::AnswerPublicPoll,
     Action::OpenPage,
     Action::Checkpoint,
+    Action::FinishPages,
     Action::ClaimRetries,
     Action::SettleRetries,
 ];
@@ -179,11 +181,14 @@ impl Round {
                 let claim = fixtures::claim(&self.unread, self.unread.until, true);
                 store.open_page(claim).await.map(|_| true)
             }
-            Action::Checkpoint => {
-                let settled = vec![fixtures::sent(self.page.to)];
-                let last =
-                    Checkpoint { settled, finished: true, ..fixtures::checkpoint(self.page, 1) };
-                store.checkpoint(last).await.map(|_| true)
+            Action::Checkpoint => store.checkpoint(self.last_checkpoint()).await.map(|_| true),
+            Action::FinishPages => {
+                let finished = store.finish_pages(vec![self.last_checkpoint()]).await?;
+                finished
+                    .into_iter()
+                    .all(|result| result.is_ok())
+                    .then_some(true)
+                    .ok_or(StoreError::Fenced)
             }
             Action::ClaimRetries => {
                 let claim = fixtures::retry_claim(app);
@@ -191,6 +196,12 @@ impl Round {
             }
             Action::SettleRetries => self.settle(store).await,
         }
+    }
+
+    /// The last checkpoint of the open page.
+    fn last_checkpoint(&self) -> Checkpoint {
+        let settled = vec![fixtures::sent(self.page.to)];
+        Checkpoint { settled, finished: true, ..fixtures::checkpoint(self.page, 1) }
     }
 
     /// Claims the retry of the round and settles it.
@@ -219,7 +230,7 @@ impl Round {
 }
 
 /// Queries that return a row for each broken rule.
-const RULES: [(&str, &str); 12] = [
+const RULES: [(&str, &str); 15] = [
     (
         "an address belongs to one device",
         "select count(*) from devices where address is not null group by app_no, address
@@ -279,6 +290,23 @@ const RULES: [(&str, &str); 12] = [
            open_pages <> (select count(*) from pages p where p.dispatch_no = d.no and finished = 0)
            or open_retries <>
              (select count(*) from retries r where r.dispatch_no = d.no and outcome is null)",
+    ),
+    (
+        "the counts of a completed dispatch are those of its pages",
+        "select 1 from dispatches d where completed_at is not null
+         and (targeted, sent, failed, canceled) <>
+           (select coalesce(sum(p.targeted), 0), coalesce(sum(p.sent), 0),
+              coalesce(sum(p.failed), 0), coalesce(sum(p.canceled), 0)
+            from pages p where p.dispatch_no = d.no)",
+    ),
+    (
+        "the deliveries of the days are those of the pages",
+        "select 1 from (select coalesce(sum(sent), 0) as sent from pages) p,
+           (select coalesce(sum(sent), 0) as sent from day_counts) d where p.sent <> d.sent",
+    ),
+    (
+        "a notification ends once",
+        "select 1 from events where type in (0, 1) group by notification_no having count(*) > 1",
     ),
     (
         "the holders of tags are counted",
@@ -349,12 +377,68 @@ async fn run_every_pair(round: usize) {
             calm.start_due(NOW, 100).await.unwrap();
             calm.claim_retries(fixtures::retry_claim(app)).await.unwrap();
         }
-        for (rule, query) in RULES {
-            let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
-            assert_eq!(broken, [0], "{first:?} and others: {rule}");
-        }
+        check_rules(&own, &format!("{first:?} and others"));
     }
     for store in stores.into_iter().chain([calm]) {
         store.close().await;
+    }
+}
+
+/// The pages of a dispatch, whose servers commit their last checkpoints at the same time.
+const PAGES: usize = 6;
+
+/// The last checkpoint of the last page ends the dispatch, whichever server commits it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_that_two_servers_finish_at_once_end_the_dispatch_once() {
+    let own = PostgresBackend::migrated(SetMode::On);
+    let open = || {
+        own.try_open(PostgresOptions { has_pauses: true, ..PostgresOptions::default() }).unwrap()
+    };
+    let stores = [open(), open()];
+    let app = fixtures::app(&stores[0]).await;
+    fixtures::devices(&stores[0], app, PAGES).await;
+    own.0.execute(&format!("insert into event_logs (app_no, wanted) values ({}, 127)", app.0));
+    for round in 1..=5 {
+        let mut dispatch = fixtures::android_dispatch(&stores[0], app).await;
+        let mut pages = Vec::new();
+        while !dispatch.scan_done {
+            let batch = stores[0].read_batch(&dispatch, dispatch.cursor, 1).await.unwrap();
+            let claim = fixtures::claim(&dispatch, batch.to, batch.end);
+            let claim = crate::store::PageClaim { targeted: 1, ..claim };
+            // One of the servers gets the page.
+            let [a, b] = &stores;
+            let opened = tokio::join!(a.open_page(claim), b.open_page(claim));
+            let opened = [opened.0, opened.1];
+            assert_eq!(opened.iter().filter(|result| result.is_ok()).count(), 1, "{opened:?}");
+            pages.push((batch.devices[0].key, opened.into_iter().find_map(Result::ok).unwrap()));
+            dispatch = a.dispatch(dispatch.no).await.unwrap();
+        }
+        assert_eq!(pages.len(), PAGES);
+        let last = |(key, page)| Checkpoint {
+            settled: vec![fixtures::sent(key)],
+            finished: true,
+            ..fixtures::checkpoint(page, 1)
+        };
+        let finished = pages.into_iter().zip(stores.iter().cycle());
+        let finished = finished.map(|(page, store)| store.checkpoint(last(page)));
+        for result in futures_util::future::join_all(finished).await {
+            result.unwrap();
+        }
+        let record = stores[1].notification(app, dispatch.notification_id.clone()).await.unwrap();
+        assert_eq!(record.status, notify_core::NotificationStatus::Completed);
+        assert_eq!(record.counts.sent, PAGES as u64);
+        assert_eq!(own.0.numbers("select count(*) from events"), [round]);
+        check_rules(&own, "finished pages");
+    }
+    for store in stores {
+        store.close().await;
+    }
+}
+
+/// Checks the tables.
+fn check_rules(own: &PostgresBackend, after: &str) {
+    for (rule, query) in RULES {
+        let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
+        assert_eq!(broken, [0], "{after}: {rule}");
     }
 }

@@ -53,6 +53,9 @@ async fn statements_of_sets_scan_no_large_table() {
          select notification_no, notification_no from polls on conflict do nothing;
          insert into poll_visitors (notification_no, visitor, place)
          select notification_no, public_id, 0 from polls on conflict do nothing;
+         insert into events (app_no, no, type, at)
+         select a.no, n, 0, 1 from apps a cross join generate_series(1, {ROWS}) n
+         on conflict do nothing;
          insert into idempotency (app_no, path, key, digest, answer, at)
          select a.no, '/v1/notifications', 'k' || n, decode(repeat('00', 32), 'hex'), '{{}}', n
          from apps a cross join generate_series(1, {ROWS}) n;
