@@ -86,7 +86,7 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     dispatch
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn deliveries_are_listed_with_retries_and_pending_ones(store: &Store) {
     use DeliveryOutcome::{Failed, Pending, Sent};
     let app = fixtures::app(store).await;
@@ -168,7 +168,7 @@ pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> 
 }
 
 /// No delivery is left out or listed twice, and the platforms follow each other.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     const COUNT: usize = 40;
     let app = fixtures::app(store).await;
@@ -189,7 +189,7 @@ async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     assert_eq!(names(failed), ["d006", "d016", "d026", "d036"]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn delivery_of_an_erased_device_has_no_id(store: &Store) {
     let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
@@ -211,7 +211,7 @@ async fn delivery_of_an_erased_device_has_no_id(store: &Store) {
     assert_eq!(rows, expected);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn delivery_listing_contains_one_notification(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let notification = under_way(store, app).await.notification_id;
@@ -230,7 +230,7 @@ async fn delivery_listing_contains_one_notification(store: &Store) {
     assert_eq!(list(app, &elsewhere, fixtures::page(1)).await.unwrap().rows, []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn facts_report_the_progress_of_a_delivery(store: &Store) {
     let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
@@ -281,7 +281,7 @@ async fn facts_report_the_progress_of_a_delivery(store: &Store) {
 
 /// The fixed audience decides whether a device is skipped, and not the sequence of the device
 /// alone.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -315,7 +315,7 @@ async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn unreachable_device_is_reported_as_skipped(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -349,7 +349,7 @@ impl NewTagged<'_> {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn audience_is_counted_as_it_is_now(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other_app, 2).await;

@@ -10,7 +10,7 @@ use crate::store::{
     StartDue, Started, Store, StoreError,
 };
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn due_notifications_start_oldest_first_within_the_limit(store: &Store) {
     let app = fixtures::app(store).await;
     let mut ids = Vec::new();
@@ -38,7 +38,7 @@ async fn due_notifications_start_oldest_first_within_the_limit(store: &Store) {
 }
 
 /// The order does not depend on the number of the application.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     let due = NOW.plus_ms(100);
@@ -66,7 +66,7 @@ async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
 }
 
 /// The audience ends at a device sequence when the notification is due, and not at a time.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
@@ -86,7 +86,7 @@ async fn audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -122,7 +122,7 @@ async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
     assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(NOW)));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn named_ids_are_resolved_and_unknown_ones_counted(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -151,7 +151,7 @@ async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
     store.start(StartDue { now: NOW, limit: 10, opening }).await.unwrap()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn start_opens_the_page_of_a_single_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -184,7 +184,7 @@ async fn start_opens_the_page_of_a_single_device(store: &Store) {
 }
 
 /// In all other cases the notification is started without a page.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -213,7 +213,7 @@ async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
 }
 
 /// A read bounds the scanned rows, not the matching rows.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn batch_bounds_the_rows_it_scans(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other_app, 2).await;
@@ -244,7 +244,7 @@ async fn batch_bounds_the_rows_it_scans(store: &Store) {
     assert_eq!(seen, [off, on, off, on, off, (true, false)]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 6).await;
@@ -270,7 +270,7 @@ async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
 
 /// A device has the previous owner of its token, so that the engine does not send to the token
 /// twice.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn moved_token_names_its_previous_owner(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;

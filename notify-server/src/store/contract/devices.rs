@@ -14,7 +14,7 @@ use crate::store::{
     REGISTRATION_WRITTEN_EVERY_MS, Store,
 };
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn registered_device_reads_back(store: &Store) {
     let app = fixtures::app(store).await;
     let endpoint = Endpoint::Ios { push_token: Some("00ff".into()), env: Some(IosEnv::Sandbox) };
@@ -44,7 +44,7 @@ async fn registered_device_reads_back(store: &Store) {
     assert_eq!(device.tags, []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn registering_again_replaces_every_field(store: &Store) {
     let app = fixtures::app(store).await;
     let mut first = android("phone");
@@ -62,7 +62,7 @@ async fn registering_again_replaces_every_field(store: &Store) {
     assert_eq!(device.tags, [fixtures::tag("vip", true)]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn unchanged_registration_updates_only_its_time(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -74,7 +74,7 @@ async fn unchanged_registration_updates_only_its_time(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn push_token_moves_to_the_registering_device(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::registered(store, app, android("old")).await;
@@ -89,7 +89,7 @@ async fn push_token_moves_to_the_registering_device(store: &Store) {
     assert_eq!(elsewhere.push_token.as_deref(), Some("token-old"), "another application's token");
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn push_token_is_unique_across_platforms(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, android("old")).await;
@@ -103,7 +103,7 @@ async fn push_token_is_unique_across_platforms(store: &Store) {
     assert_eq!(store.device(app, id("old")).await.unwrap().push_token, token);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn changing_the_platform_keeps_tags_and_creation_time(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, android("phone")).await;
@@ -121,7 +121,7 @@ async fn changing_the_platform_keeps_tags_and_creation_time(store: &Store) {
     assert_eq!(none.rows, []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn devices_of_other_applications_are_unknown(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
@@ -135,7 +135,7 @@ async fn devices_of_other_applications_are_unknown(store: &Store) {
     assert!(store.device(app, id("d000")).await.is_ok());
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn devices_are_listed_by_platform_and_tag(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, ios("phone")).await;
@@ -196,7 +196,7 @@ fn report(key: DeviceKey, address: &str) -> DeadAddress {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn devices_are_listed_by_state_and_address(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     for app in [app, other_app] {
@@ -264,7 +264,7 @@ async fn devices_are_listed_by_state_and_address(store: &Store) {
 }
 
 /// No page reads all devices to find the few in a state.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn search_for_a_state_reads_a_bounded_number_of_devices(store: &Store) {
     let app = fixtures::app(store).await;
     let off = notify_core::Registration { push_disabled: true, ..ios("phone") };
@@ -301,7 +301,7 @@ async fn search_for_a_state_reads_a_bounded_number_of_devices(store: &Store) {
 }
 
 /// With the most and the longest tags, each character of which takes six bytes of JSON.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
     const DEVICES: usize = 6;
     const PAGE_BYTES_MAX: usize = 8 * 1_048_576;
@@ -333,7 +333,7 @@ async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn cursor_of_another_listing_is_refused(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 2).await;
@@ -362,7 +362,7 @@ fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn subscription_keeps_its_id_or_takes_the_requested_one(store: &Store) {
     let app = fixtures::app(store).await;
     let subscribe = |subscription, made: &'static str| async move {
@@ -381,7 +381,7 @@ async fn subscription_keeps_its_id_or_takes_the_requested_one(store: &Store) {
     assert!(is_unknown(&store.device(app, id("made-2")).await));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn subscription_with_id_of_another_platform_is_refused(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -391,7 +391,7 @@ async fn subscription_with_id_of_another_platform_is_refused(store: &Store) {
     assert_eq!(store.device(app, id("d000")).await.unwrap().platform, Platform::Android);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn erasing_a_device_deletes_its_tags(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -406,7 +406,7 @@ async fn erasing_a_device_deletes_its_tags(store: &Store) {
     assert_eq!(store.list_tags(app, fixtures::page(10)).await.unwrap().rows, []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn erasing_a_device_removes_its_id_from_requests(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -433,7 +433,7 @@ async fn erasing_a_device_removes_its_id_from_requests(store: &Store) {
 }
 
 /// SQLite would reuse a plain rowid after the highest row was deleted.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn device_keys_are_never_reused(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;

@@ -22,7 +22,7 @@ async fn record(store: &Store, app: AppNo, events: Vec<Event>) -> EventsAccepted
     fixtures::now(store.record_events(app, events, NOW, None).await.unwrap())
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn event_counts_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -42,7 +42,7 @@ async fn event_counts_once(store: &Store) {
     assert_eq!(record.engagement, counted);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn unknown_name_ignores_only_that_event(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
@@ -65,7 +65,7 @@ async fn unknown_name_ignores_only_that_event(store: &Store) {
     assert_eq!(answer, EventsAccepted { accepted: 1, ignored: ignored.to_vec() });
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn names_are_looked_up_within_the_application(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
@@ -86,7 +86,7 @@ async fn names_are_looked_up_within_the_application(store: &Store) {
 }
 
 /// Concurrent callers with the same events.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn concurrent_events_count_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 8).await;
@@ -127,7 +127,7 @@ fn nothing_on(days: i64) -> DayCount {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(counts(store, app, -1, 9).await, []);
@@ -183,7 +183,7 @@ async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn daily_counters_count_every_outcome_but_canceled(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 12).await;
@@ -231,7 +231,7 @@ async fn daily_counters_count_every_outcome_but_canceled(store: &Store) {
     assert_eq!(counts(store, app, 0, 9).await, [of_day(0), of_day(1)]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn daily_counters_survive_deletion(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;

@@ -7,7 +7,7 @@ use super::fixtures::{self, NOW, id, once, tag};
 use super::is_unknown;
 use crate::store::{Idempotent, IdempotentRequest, REPLAY_KEPT_MS, Store, StoreError};
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn repeated_request_is_replayed(store: &Store) {
     let app = fixtures::app(store).await;
     let key = once("/v1/notifications", "k", 1);
@@ -23,7 +23,7 @@ async fn repeated_request_is_replayed(store: &Store) {
     assert_eq!(listed.rows.len(), 1);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn key_with_another_body_is_refused(store: &Store) {
     let app = fixtures::app(store).await;
     let register = |device: &'static str, digest| {
@@ -37,7 +37,7 @@ async fn key_with_another_body_is_refused(store: &Store) {
     assert!(matches!(store.replay(app, &other_body).await, Err(StoreError::KeyReused)));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn refusals_are_not_replayed(store: &Store) {
     let app = fixtures::app(store).await;
     let key = Some(once("/v1/devices/d000/tags", "k", 1));
@@ -52,7 +52,7 @@ async fn refusals_are_not_replayed(store: &Store) {
     );
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn key_is_scoped_to_path_and_application(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     for (app, path) in [(app, "/v1/devices"), (other_app, "/v1/devices"), (app, "/v1/other")] {
@@ -62,7 +62,7 @@ async fn key_is_scoped_to_path_and_application(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn replay_ends_after_a_day(store: &Store) {
     let app = fixtures::app(store).await;
     let at = |after, digest| IdempotentRequest {

@@ -1,10 +1,11 @@
 //! The promises of the store on both databases. Each promise has a check, which runs on an empty
 //! database.
 //!
-//! `#[apply(contract)]` turns a check into four tests: `<check>::sqlite`, and three on PostgreSQL. In
-//! `<check>::postgres`, writes are in sets; in `<check>::postgres_row_by_row`, none is; in
-//! `<check>::postgres_failing_sets`, every set fails, and its rows are written alone. A check without
-//! it is never called, so the compiler reports it as dead code.
+//! `#[apply(contract)]` turns a check into two tests, `<check>::sqlite` and `<check>::postgres`.
+//! `#[apply(set_contract)]` is for checks of writes that can be in sets. It adds two tests on PostgreSQL:
+//! in `<check>::postgres_row_by_row`, no write is in a set; in `<check>::postgres_failing_sets`, every
+//! set fails, and its rows are written alone. A check without either is never called, so the compiler
+//! reports it as dead code.
 
 #![allow(clippy::unwrap_used, reason = "checks fail by panicking")]
 
@@ -22,29 +23,44 @@ macro_rules! contract {
     };
     (@tests $name:ident, $run:path, ($($check:path)?)) => {
         mod $name {
-            #[tokio::test]
-            async fn sqlite() {
-                let backend = crate::store::sqlite::tests::SqliteBackend::new();
-                $run(&backend, $($check)?).await;
-            }
+            contract! { @sqlite_and_postgres $run, ($($check)?) }
+        }
+    };
+    (@sqlite_and_postgres $run:path, ($($check:path)?)) => {
+        #[tokio::test]
+        async fn sqlite() {
+            let backend = crate::store::sqlite::tests::SqliteBackend::new();
+            $run(&backend, $($check)?).await;
+        }
 
-            #[tokio::test]
-            async fn postgres() {
-                use crate::store::postgres::{SetMode, tests::PostgresBackend};
-                $run(&PostgresBackend::migrated(SetMode::On), $($check)?).await;
-            }
+        contract! { @postgres postgres, On, $run, ($($check)?) }
+    };
+    (@postgres $test:ident, $sets:ident, $run:path, ($($check:path)?)) => {
+        #[tokio::test]
+        async fn $test() {
+            use crate::store::postgres::{SetMode, tests::PostgresBackend};
+            $run(&PostgresBackend::migrated(SetMode::$sets), $($check)?).await;
+        }
+    };
+}
 
-            #[tokio::test]
-            async fn postgres_row_by_row() {
-                use crate::store::postgres::{SetMode, tests::PostgresBackend};
-                $run(&PostgresBackend::migrated(SetMode::Off), $($check)?).await;
-            }
-
-            #[tokio::test]
-            async fn postgres_failing_sets() {
-                use crate::store::postgres::{SetMode, tests::PostgresBackend};
-                $run(&PostgresBackend::migrated(SetMode::Failing), $($check)?).await;
-            }
+/// As `contract`, for a check of writes that can be in sets.
+macro_rules! set_contract {
+    ($(#[$meta:meta])* async fn $name:ident($store:ident: &Store) $body:block) => {
+        set_contract! { @tests $name, crate::store::contract::check_store, (super::$name) }
+        $(#[$meta])*
+        async fn $name($store: &Store) $body
+    };
+    ($(#[$meta:meta])* async fn $name:ident($backend:ident: &dyn Backend) $body:block) => {
+        set_contract! { @tests $name, super::$name, () }
+        $(#[$meta])*
+        async fn $name($backend: &dyn Backend) $body
+    };
+    (@tests $name:ident, $run:path, ($($check:path)?)) => {
+        mod $name {
+            contract! { @sqlite_and_postgres $run, ($($check)?) }
+            contract! { @postgres postgres_row_by_row, Off, $run, ($($check)?) }
+            contract! { @postgres postgres_failing_sets, Failing, $run, ($($check)?) }
         }
     };
 }

@@ -11,7 +11,7 @@ use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
 /// An id counts once, for the platform of its device. An unknown id belongs to no platform.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -55,7 +55,7 @@ async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
 }
 
 /// By zone, each once, and unknown ids once.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn ids_of_any_platform_resolve_to_their_zones(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -85,7 +85,7 @@ async fn ids_of_any_platform_resolve_to_their_zones(store: &Store) {
 }
 
 /// The result says so and the event is a failure, since nothing will ever be sent.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn notification_without_known_devices_reports_it(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;

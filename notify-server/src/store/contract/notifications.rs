@@ -18,7 +18,7 @@ async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRec
     store.notification(app, id.clone()).await.unwrap()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn accepted_notification_reads_back(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
@@ -35,7 +35,7 @@ async fn accepted_notification_reads_back(store: &Store) {
     assert!(is_unknown(&store.cancel_notification(other_app, id, NOW).await));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn notification_id_is_unique_within_an_application(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios]);
@@ -47,7 +47,7 @@ async fn notification_id_is_unique_within_an_application(store: &Store) {
 }
 
 /// The conditions are checked inside the transaction.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn accepting_requires_an_active_campaign(store: &Store) {
     let app = fixtures::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
@@ -66,7 +66,7 @@ async fn accepting_requires_an_active_campaign(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn reports_are_listed_and_never_due(store: &Store) {
     let app = fixtures::app(store).await;
     let done = store.record_report(app, fixtures::report("mine"), None).await.unwrap();
@@ -78,7 +78,7 @@ async fn reports_are_listed_and_never_due(store: &Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn notifications_are_listed_newest_first(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let mut ids = Vec::new();
@@ -93,7 +93,7 @@ async fn notifications_are_listed_newest_first(store: &Store) {
     assert_eq!((listed, rest.next), (ids, None));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn notifications_are_listed_by_status(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
@@ -141,7 +141,7 @@ async fn notifications_are_listed_by_status(store: &Store) {
 }
 
 /// No page reads all notifications to find the few with a status.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn search_for_a_status_reads_a_bounded_number_of_notifications(store: &Store) {
     let app = fixtures::app(store).await;
     let queued = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
@@ -177,7 +177,7 @@ async fn search_for_a_status_reads_a_bounded_number_of_notifications(store: &Sto
 }
 
 /// More than one statement reads, of every kind: running, ended, reported, scheduled.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn listing_contains_what_reading_each_returns(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
@@ -226,7 +226,7 @@ async fn listing_contains_what_reading_each_returns(store: &Store) {
 }
 
 /// More open dispatches than one statement reads.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn listing_counts_every_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -257,7 +257,7 @@ async fn listing_counts_every_dispatch(store: &Store) {
     assert_eq!(listed.len(), 40);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn most_frequent_failures_are_listed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 103).await;
@@ -282,7 +282,7 @@ async fn most_frequent_failures_are_listed(store: &Store) {
     assert_eq!((many.len(), many[99]), (100, ("r099", 1)), "the last one of 101 is left out");
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn page_of_large_requests_ends_early(store: &Store) {
     let app = fixtures::app(store).await;
     let mut ids = Vec::new();
@@ -309,7 +309,7 @@ async fn page_of_large_requests_ends_early(store: &Store) {
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn canceling_before_the_start_ends_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Ios]);
@@ -325,7 +325,7 @@ async fn canceling_before_the_start_ends_at_once(store: &Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn ended_notification_cannot_be_canceled(store: &Store) {
     let app = fixtures::app(store).await;
     store.record_report(app, fixtures::report("mine"), None).await.unwrap();
@@ -342,7 +342,7 @@ async fn ended_notification_cannot_be_canceled(store: &Store) {
     assert!(is_unknown(&store.cancel_notification(app, missing, NOW).await));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn canceling_ends_retries_and_counts_the_rest(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;

@@ -10,7 +10,7 @@ use crate::store::{
     OpenPage, Outcome, PageClaim, Store, StoreError,
 };
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn dispatch_cursor_moves_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
@@ -31,7 +31,7 @@ async fn dispatch_cursor_moves_once(store: &Store) {
     assert!(matches!(store.open_page(expired).await, Err(StoreError::Fenced)));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn page_without_targets_is_finished_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -51,7 +51,7 @@ async fn page_without_targets_is_finished_at_once(store: &Store) {
 }
 
 /// The change that leaves nothing open ends the dispatch; the last dispatch ends the notification.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn last_checkpoint_ends_the_notification(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 5).await;
@@ -100,7 +100,7 @@ async fn last_checkpoint_ends_the_notification(store: &Store) {
 }
 
 /// A checkpoint compares instance and checkpoint number with the row.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn fenced_checkpoint_stores_nothing(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -125,7 +125,7 @@ async fn fenced_checkpoint_stores_nothing(store: &Store) {
 }
 
 /// A checkpoint is repeated if its reply was lost.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn repeated_checkpoint_is_stored_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
@@ -165,7 +165,7 @@ async fn repeated_checkpoint_is_stored_once(store: &Store) {
 }
 
 /// Outcomes are keyed by device sequence, so an erased device does not shift them.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn outcomes_are_keyed_by_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
@@ -192,7 +192,7 @@ async fn outcomes_are_keyed_by_device(store: &Store) {
     assert_eq!(outcome(keys[3]).await.unwrap(), None);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn failures_are_counted_by_reason(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 5).await;
@@ -214,7 +214,7 @@ async fn failures_are_counted_by_reason(store: &Store) {
 }
 
 /// Removing a tag takes a device out of the range, and does not shift outcomes.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn removing_a_tag_does_not_shift_outcomes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -255,7 +255,7 @@ async fn page_for_each(
     (dispatch, last)
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn pages_finished_at_once_end_the_notification_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
@@ -283,7 +283,7 @@ async fn pages_finished_at_once_end_the_notification_once(store: &Store) {
 }
 
 /// Checkpoints that are committed together do not affect each other.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn fenced_checkpoint_affects_no_other(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -309,7 +309,7 @@ async fn fenced_checkpoint_affects_no_other(store: &Store) {
     assert_eq!(record.counts, Counts { targeted: 3, sent: 2, pending: 1, ..Counts::default() });
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn pages_of_many_notifications_are_finished_together(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -349,7 +349,7 @@ async fn pages_of_many_notifications_are_finished_together(store: &Store) {
 }
 
 /// The retries of a canceled dispatch end, also beside checkpoints of others.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn new_retries_of_a_canceled_dispatch_end_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -373,7 +373,7 @@ async fn new_retries_of_a_canceled_dispatch_end_at_once(store: &Store) {
     assert_eq!(record.counts, Counts { targeted: 1, pending: 1, ..Counts::default() });
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn pages_of_several_dispatches_are_claimed_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;

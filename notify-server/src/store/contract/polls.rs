@@ -40,7 +40,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     page.unwrap();
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn poll_reads_back_with_answers_in_order(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let (notification, draft) = poll(store, app).await;
@@ -56,7 +56,7 @@ async fn poll_reads_back_with_answers_in_order(store: &Store) {
     assert!(is_unknown(&store.poll(app, message).await), "a message is no poll");
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn device_votes_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -77,7 +77,7 @@ async fn device_votes_once(store: &Store) {
     assert_eq!(clicks, [3, 1]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn vote_requires_known_poll_answer_and_device(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other_app, 1).await;
@@ -107,7 +107,7 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
     row.answers.iter().map(|answer| answer.clicks).collect()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn visitor_votes_once(store: &Store) {
     let app = fixtures::app(store).await;
     let (notification, draft) = poll(store, app).await;
@@ -131,7 +131,7 @@ async fn visitor_votes_once(store: &Store) {
     assert_eq!(clicks(store, app, &notification).await, [1, 1]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn concurrent_visitors_count_once_each(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 5).await;
@@ -154,7 +154,7 @@ async fn concurrent_visitors_count_once_each(store: &Store) {
     assert_eq!(clicks(store, app, &notification).await.iter().sum::<u64>(), 105);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let draft = fixtures::poll();

@@ -22,7 +22,7 @@ async fn open(store: &Store, app: AppNo) -> u64 {
     store.open_retries(app, Platform::Android).await.unwrap()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn due_retry_is_claimed_once(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 3).await;
@@ -44,7 +44,7 @@ async fn due_retry_is_claimed_once(store: &Store) {
     assert_eq!(store.claim_retries(elsewhere).await.unwrap(), []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn expired_retry_claim_is_claimed_again(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
@@ -61,7 +61,7 @@ async fn expired_retry_claim_is_claimed_again(store: &Store) {
     assert_eq!(open(store, app).await, 0);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn excluded_retries_are_not_claimed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 3).await;
@@ -81,7 +81,7 @@ async fn excluded_retries_are_not_claimed(store: &Store) {
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn lost_retry_claim_is_reclaimed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 3).await;
@@ -102,7 +102,7 @@ async fn lost_retry_claim_is_reclaimed(store: &Store) {
     assert_eq!((received.len(), lost.len(), others.len()), (1, 1, 1));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn last_retry_ends_the_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
@@ -128,7 +128,7 @@ async fn last_retry_ends_the_dispatch(store: &Store) {
     assert_eq!((outcome.settled, outcome.attempts), (Outcome::Failed, 2));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn failed_retry_waits_again(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
@@ -147,7 +147,7 @@ async fn failed_retry_waits_again(store: &Store) {
 }
 
 /// A deferral is not an attempt, and keeps the result of the last attempt.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn deferred_retry_keeps_its_attempts(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
@@ -167,7 +167,7 @@ async fn deferred_retry_keeps_its_attempts(store: &Store) {
 }
 
 /// The transaction of the erasure ends the retries.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn erasing_a_device_ends_its_retries(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
@@ -183,7 +183,7 @@ async fn erasing_a_device_ends_its_retries(store: &Store) {
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, canceled: 1, ..Counts::default() });
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn ended_retry_is_not_changed(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
@@ -200,7 +200,7 @@ async fn ended_retry_is_not_changed(store: &Store) {
     assert_eq!(record.failures, []);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn agenda_contains_lanes_with_due_retries(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
@@ -217,7 +217,7 @@ async fn agenda_contains_lanes_with_due_retries(store: &Store) {
 }
 
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -247,7 +247,7 @@ async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
 }
 
 /// A delivery that was in flight when its notification was canceled is not retried.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn retry_of_a_canceled_dispatch_ends(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -264,7 +264,7 @@ async fn retry_of_a_canceled_dispatch_ends(store: &Store) {
     assert_eq!(record.counts, Counts { targeted: 2, canceled: 2, ..Counts::default() });
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn retries_of_several_lanes_are_claimed_and_settled_at_once(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let (dispatch, _) = fixtures::retried(store, app, 4).await;
@@ -305,7 +305,7 @@ async fn retries_of_several_lanes_are_claimed_and_settled_at_once(store: &Store)
 }
 
 /// Retries of devices with the tag of their notification, without it, and erased, claimed together.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn claimed_retries_have_their_devices(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;

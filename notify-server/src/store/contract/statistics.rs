@@ -16,7 +16,7 @@ async fn all(store: &Store, app: AppNo) -> Vec<PlatformCount> {
     store.count_devices(app, None, NOW, NOW).await.unwrap()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn devices_are_counted_by_platform_and_state(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(all(store, app).await, []);
@@ -29,7 +29,7 @@ async fn devices_are_counted_by_platform_and_state(store: &Store) {
     assert_eq!(all(store, app).await, [count(Platform::Android, 3, 0), count(Platform::Ios, 1, 1)]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn period_is_exact_to_the_millisecond(store: &Store) {
     let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
@@ -63,7 +63,7 @@ async fn period_is_exact_to_the_millisecond(store: &Store) {
     }
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn changing_state_moves_the_count(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -100,7 +100,7 @@ async fn one_by_one(
     counts.into_iter().filter(|count| count.enabled + count.disabled > 0).collect()
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn counters_match_devices_after_random_changes(store: &Store) {
     let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;

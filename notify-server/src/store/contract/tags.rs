@@ -7,7 +7,7 @@ use super::fixtures::{self, id, tag};
 use super::is_unknown;
 use crate::store::{Store, StoreError};
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn setting_tags_keeps_other_tags(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -21,7 +21,7 @@ async fn setting_tags_keeps_other_tags(store: &Store) {
 }
 
 /// Also for concurrent requests that exceed the limit together.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn tags_per_device_are_limited(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -54,7 +54,7 @@ async fn tags_per_device_are_limited(store: &Store) {
     store.set_tags(app, id("d001"), some(0, most), None).await.unwrap();
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn removing_a_tag_twice_is_not_found(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
@@ -65,7 +65,7 @@ async fn removing_a_tag_twice_is_not_found(store: &Store) {
     assert!(is_unknown(&store.remove_tag(app, id("missing"), "vip".into()).await));
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn tags_are_listed_by_name_with_device_counts(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -87,7 +87,7 @@ async fn tags_are_listed_by_name_with_device_counts(store: &Store) {
     assert_eq!(tags, [("beta".into(), 0), ("vip".into(), 1), ("Äpfel".into(), 1)]);
 }
 
-#[apply(contract)]
+#[apply(set_contract)]
 async fn tags_of_other_applications_are_unknown(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;

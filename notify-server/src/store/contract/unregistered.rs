@@ -28,7 +28,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 
 /// A device that has another token by now is not disabled. A device that registers the same token
 /// again stays disabled.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn unregistered_address_disables_its_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
@@ -54,7 +54,7 @@ async fn unregistered_address_disables_its_device(store: &Store) {
 }
 
 /// A token looks unregistered on the wrong host, and works on the host that the device has now.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn device_with_another_apns_host_stays_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     let phone = |device: &str, env| {
@@ -83,7 +83,7 @@ async fn device_with_another_apns_host_stays_enabled(store: &Store) {
 }
 
 /// The time of a report is compared with the last registration, even if that is only buffered.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn later_registration_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -103,7 +103,7 @@ async fn later_registration_keeps_a_device_enabled(store: &Store) {
 
 /// Answers that a wrong key or host would also cause are applied one by one, and undone once they
 /// come en masse; an administrator goes on from there.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn guard_keeps_devices_enabled_on_mass_unregistration(store: &Store) {
     let (app_id, app) = fixtures::named_app(store, "Shop").await;
     fixtures::devices(store, app, 30).await;
@@ -140,7 +140,7 @@ async fn guard_keeps_devices_enabled_on_mass_unregistration(store: &Store) {
 
 /// The guard counts reports within a window of responses, so other responses in between push old
 /// reports out.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn guard_allows_occasional_unregistrations(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 40).await;
@@ -158,7 +158,7 @@ async fn guard_allows_occasional_unregistrations(store: &Store) {
 }
 
 /// A new address that a provider reports replaces the address that was sent to.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn replaced_address_is_stored(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
@@ -183,7 +183,7 @@ async fn replaced_address_is_stored(store: &Store) {
 }
 
 /// A subscription counts as a registration, even if it changes nothing.
-#[apply(contract)]
+#[apply(set_contract)]
 async fn later_subscription_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     let subscribe = |at| async move {

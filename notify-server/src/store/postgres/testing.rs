@@ -206,6 +206,30 @@ impl TestDatabase {
         execute(&self.url(), sql);
     }
 
+    /// Runs a statement in a transaction that stays open until the result is dropped.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[cfg(test)]
+    pub(super) fn hold(&self, sql: &'static str) -> HeldTransaction {
+        let url = self.url();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            on_session(&url, |session| {
+                let limits = "set idle_in_transaction_session_timeout = 0; begin";
+                session.execute_batch(limits).expect("the statement is right");
+                session.execute_batch(sql).expect("the statement is right");
+                begun.send(()).expect("the test waits");
+                // An error means that the test has dropped the sender.
+                let _ = released.recv();
+                session.execute_batch("rollback").expect("the statement is right");
+            });
+        });
+        has_begun.recv().expect("the statement runs");
+        HeldTransaction { release: Some(release), thread: Some(thread) }
+    }
+
     /// The numbers that a query returns, one per row.
     ///
     /// # Panics
@@ -227,6 +251,23 @@ impl TestDatabase {
             let value = |row| Row::Postgres(row).get(0).expect("it gives what is asked for");
             rows.iter().map(value).collect()
         })
+    }
+}
+
+/// A transaction that is open until this is dropped.
+#[cfg(test)]
+pub(super) struct HeldTransaction {
+    release: Option<std::sync::mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[cfg(test)]
+impl Drop for HeldTransaction {
+    fn drop(&mut self) {
+        drop(self.release.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the transaction ends");
+        }
     }
 }
 

@@ -4,18 +4,21 @@ mod concurrency;
 mod migrations;
 pub(super) mod plans;
 mod schemas;
+mod sets;
 mod tables;
 mod tls;
 
 use std::sync::Arc;
 
-use notify_core::Platform;
+use notify_core::{NotificationId, Platform};
 
 use super::testing::{TestCluster, TestDatabase};
 use super::{DatabaseUrl, OpenError, PostgresOptions, SetMode};
 use crate::store::contract::{Backend, fixtures};
 use crate::store::sql::Fault;
-use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
+use crate::store::{
+    AppNo, DeliveryChange, NewNotification, Operation, SharedStore, Store, StoreError, postgres,
+};
 
 /// A separate database.
 pub(in crate::store) struct PostgresBackend(TestDatabase, SetMode);
