@@ -92,8 +92,12 @@ fn open_on_this_thread(
             .map_err(|error| failed(&place, error.into()))?;
     let writer = Arc::new(writer);
     let sets = if options.serves && options.sets != SetMode::Off {
-        let sets = SetWriters::start(options.sets, &set_source, &writer, &listeners, &busy)
+        let sets = SetWriters::start(&set_source, &writer, &listeners, &busy)
             .map_err(|error| failed(&place, error.into()))?;
+        #[cfg(any(test, feature = "testing"))]
+        if options.sets == SetMode::Failing {
+            sets.fail_every_set();
+        }
         Some(Arc::new(sets))
     } else {
         None

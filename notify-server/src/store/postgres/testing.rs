@@ -216,7 +216,7 @@ impl TestDatabase {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let (begun, has_begun) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            on_session(&url, |session| {
+            on_session(&url, move |session| {
                 let limits = "set idle_in_transaction_session_timeout = 0; begin";
                 session.execute_batch(limits).expect("the statement is right");
                 session.execute_batch(sql).expect("the statement is right");

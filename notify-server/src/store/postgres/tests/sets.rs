@@ -65,7 +65,7 @@ async fn a_row_that_stays_locked_is_unavailable_and_no_bug() {
     let app = fixtures::app(&store).await;
     fixtures::devices(&store, app, 1).await;
     let held = own.0.hold("select no from apps for update");
-    let new = store.register_device(app, fixtures::android("new"), fixtures::NOW, None).await;
+    let new = store.register_device(app, fixtures::android("new"), NOW, None).await;
     assert!(matches!(new, Err(StoreError::Unavailable(_))), "{new:?}");
     drop(held);
     fixtures::registered(&store, app, fixtures::android("new")).await;
