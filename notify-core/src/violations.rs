@@ -290,7 +290,8 @@ impl Validator {
         Some(Timestamp(ms))
     }
 
-    /// Checks that a list has at most `max` elements; `what` is their plural noun.
+    /// Checks that a list has at most `max` elements. `what` follows the number in the violation, such as
+    /// `ids`, or `tag` if `max` is 1.
     pub(crate) fn max_len(&mut self, path: &Path<'_>, len: usize, max: usize, what: impl Display) {
         if len > max {
             self.violation(path, format_args!("must hold at most {max} {what}"));

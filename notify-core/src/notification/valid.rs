@@ -257,7 +257,7 @@ impl CreateNotification {
 
     fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Notification> {
         let target = self.check_target(validator);
-        let tag = check_tags(self.content.tags.as_deref(), validator);
+        let tag = check_tag(self.content.tags.as_deref(), validator);
         let schedule = check_schedule(self.send_at, self.send_at_local.as_deref(), now, validator);
         let ttl_seconds = self.ttl_seconds.unwrap_or(TTL_SECONDS_MAX);
         if ttl_seconds > TTL_SECONDS_MAX {
@@ -319,7 +319,7 @@ impl ReportNotification {
             NotificationId::new(text)
         });
         let platforms = check_platforms(self.platforms.as_deref(), validator);
-        let tag = check_tags(self.content.tags.as_deref(), validator);
+        let tag = check_tag(self.content.tags.as_deref(), validator);
         let content = check_content(self.text, self.content, validator);
         Some(Report { id: id?, platforms, tag, content: content? })
     }
@@ -331,6 +331,7 @@ fn check_ids(at: &Path<'_>, ids: &[String], validator: &mut Validator) -> Vec<De
     let mut seen = HashSet::with_capacity(ids.len());
     let mut valid = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
+        // Not `id`: for an empty element, "must not be empty" is clearer than "is required".
         let id = validator.optional_id(&at.index(index), Some(id.as_str()), DeviceId::new);
         valid.extend(id.filter(|id| seen.insert(id.clone())));
     }
@@ -355,7 +356,8 @@ fn check_platforms(platforms: Option<&[String]>, validator: &mut Validator) -> V
     valid
 }
 
-fn check_tags(tags: Option<&[String]>, validator: &mut Validator) -> Option<String> {
+/// Checks `tags`, a list that has at most one element ([`TAGS_MAX`]). Returns that element.
+fn check_tag(tags: Option<&[String]>, validator: &mut Validator) -> Option<String> {
     let tags = tags?;
     let at = path("tags");
     validator.max_len(&at, tags.len(), TAGS_MAX, "tag");

@@ -150,7 +150,8 @@ model! {
     }
 }
 
-/// The validated form of [`CreateWebhook`]. The server also checks the IP address of the url's host.
+/// The validated form of [`CreateWebhook`]. Whether `http`, the port and the address are allowed depends on
+/// the server's configuration, so the server checks them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWebhook {
     /// Absolute `http` or `https` url.

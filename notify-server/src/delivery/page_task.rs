@@ -29,8 +29,8 @@ use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::Lane;
 use crate::delivery::sender::{
-    self, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight,
-    PageProgress, Route, Sender,
+    self, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
+    Sender, UncommittedPermits,
 };
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
@@ -86,7 +86,7 @@ struct InFlightCheckpoint {
     /// still belonged to this server at that time.
     lease_generation: u64,
     ends_page: bool,
-    _guard: CommitGuard,
+    _permits: UncommittedPermits,
 }
 
 /// The task of one page.
@@ -509,7 +509,7 @@ impl PageTask {
             lease_until: now.plus_ms(context.config.lease_ms),
             finished: ends_page,
         };
-        let (checkpoint, guard) = batch.build(self.page, progress);
+        let (checkpoint, permits) = batch.build(self.page, progress);
         let ends_zone = ends_page && self.dispatch.is_local();
         // This is read before the commit, because a successful commit proves only that the page
         // belonged to this server when the commit began.
@@ -526,7 +526,12 @@ impl PageTask {
             }
             committed
         };
-        InFlightCheckpoint { commit: commit.boxed(), lease_generation, ends_page, _guard: guard }
+        InFlightCheckpoint {
+            commit: commit.boxed(),
+            lease_generation,
+            ends_page,
+            _permits: permits,
+        }
     }
 }
 

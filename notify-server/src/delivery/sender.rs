@@ -371,7 +371,7 @@ pub(crate) struct CheckpointBuilder {
     dead: Vec<DeadAddress>,
     moved: Vec<MovedAddress>,
     verified: Vec<VerifiedAddress>,
-    guard: CommitGuard,
+    permits: UncommittedPermits,
     /// When the first result was added.
     since: Option<Instant>,
     is_forced: bool,
@@ -391,12 +391,12 @@ pub(crate) struct PageProgress {
 /// The permits and counts that uncommitted results hold. They are released when this value is dropped:
 /// after the commit, or when the results are discarded.
 #[derive(Default)]
-pub(crate) struct CommitGuard {
+pub(crate) struct UncommittedPermits {
     unacked: Option<Permit>,
     retries: Option<UncommittedRetries>,
 }
 
-impl CommitGuard {
+impl UncommittedPermits {
     /// Adds the permits and counts of `other`.
     pub(crate) fn merge(&mut self, other: Self) {
         if let Some(unacked) = other.unacked {
@@ -429,7 +429,7 @@ impl CheckpointBuilder {
             }
             Disposition::Postponed { device, .. } => return Some(device),
         }
-        unacked.merge_into(&mut self.guard.unacked);
+        unacked.merge_into(&mut self.permits.unacked);
         None
     }
 
@@ -443,7 +443,7 @@ impl CheckpointBuilder {
     /// that uncommitted retries cannot exceed the limit.
     pub(crate) fn add_retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {
         self.record_first_time();
-        lane.add_uncommitted_retry().merge_into(&mut self.guard.retries);
+        lane.add_uncommitted_retry().merge_into(&mut self.permits.retries);
         self.retries.push(retry);
     }
 
@@ -471,8 +471,12 @@ impl CheckpointBuilder {
         self.since.map_or_else(Instant::now, |since| since + delay)
     }
 
-    /// Builds the checkpoint, and returns it with the guard to hold until it is committed.
-    pub(crate) fn build(self, page: OpenPage, progress: PageProgress) -> (Checkpoint, CommitGuard) {
+    /// Builds the checkpoint, and returns it with the permits to hold until it is committed.
+    pub(crate) fn build(
+        self,
+        page: OpenPage,
+        progress: PageProgress,
+    ) -> (Checkpoint, UncommittedPermits) {
         let PageProgress { targeted, excluded, at, lease_until, finished } = progress;
         let checkpoint = Checkpoint {
             page,
@@ -487,7 +491,7 @@ impl CheckpointBuilder {
             lease_until,
             finished,
         };
-        (checkpoint, self.guard)
+        (checkpoint, self.permits)
     }
 
     /// Records the current time if no result was added yet.

@@ -19,8 +19,8 @@ use super::dispatch::{ActiveDispatch, DeliveryMode};
 use super::engine::StartContext;
 use super::lane::{Lane, OpenSingle};
 use super::sender::{
-    Blocked, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight,
-    PageProgress, Route, Sender,
+    Blocked, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
+    Sender, UncommittedPermits,
 };
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
@@ -71,7 +71,7 @@ struct CompletedSingle {
 struct Outcomes {
     checkpoints: Vec<Checkpoint>,
     pages: Vec<SinglePage>,
-    guard: CommitGuard,
+    permits: UncommittedPermits,
 }
 
 /// Outcomes after their commit.
@@ -279,8 +279,8 @@ impl SingleTask {
             lease_until: page.page.lease_until,
             finished: true,
         };
-        let (checkpoint, guard) = results.build(page.page, progress);
-        self.outcomes.guard.merge(guard);
+        let (checkpoint, permits) = results.build(page.page, progress);
+        self.outcomes.permits.merge(permits);
         self.outcomes.checkpoints.push(checkpoint);
         self.outcomes.pages.push(page);
     }
@@ -315,14 +315,17 @@ impl SingleTask {
     }
 
     fn on_committed(&mut self, committed: CommittedOutcomes) {
-        let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
+        let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, permits }, finished } =
             committed;
         let context: &Arc<EngineContext> = &self.lane.context;
         context.record_commit();
-        drop(guard);
+        // Releases the permits of the unacked limit and the counts of retries.
+        drop(permits);
         for (checkpoint, result) in checkpoints.iter().zip(finished) {
             match result {
                 Ok(_) => context.metrics.settled(&checkpoint.settled, &checkpoint.dead),
+                // The page no longer belongs to this server, so what this server knows of its pages is out
+                // of date. Recovery reads them again.
                 Err(_) => context.request_recovery(),
             }
         }

@@ -26,21 +26,22 @@ pub(crate) struct Providers {
     token_sources: TokenSources,
     messenger_quotas: Quotas,
     telegram_throttles: ChatThrottles,
-    guard: Outbound,
+    outbound: Outbound,
     services: Services,
     vapid_tokens: VapidTokens,
 }
 
 impl Providers {
-    /// Creates the builder. No connection is opened before a message is sent. `guard` decides which
-    /// user-supplied addresses may be connected to.
+    /// Creates `Providers`, which builds a provider from each stored configuration. It opens no connection
+    /// before an attempt or a check needs one. `outbound` decides which user-supplied addresses may be
+    /// connected to.
     #[must_use]
-    pub(crate) fn new(clock: SharedClock, guard: Outbound) -> Self {
+    pub(crate) fn new(clock: SharedClock, outbound: Outbound) -> Self {
         let pools: Arc<Pools> = Arc::default();
         Self {
             clock,
-            services: Services::new(Arc::clone(&pools), guard.clone()),
-            guard,
+            services: Services::new(Arc::clone(&pools), outbound.clone()),
+            outbound,
             vapid_tokens: VapidTokens::default(),
             pools,
             provider_tokens: Arc::default(),
@@ -63,7 +64,7 @@ impl Providers {
     #[must_use]
     pub(crate) fn isolated(&self) -> Self {
         let provider_tokens = Arc::clone(&self.provider_tokens);
-        Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.guard.clone()) }
+        Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.outbound.clone()) }
     }
 
     /// The number of busy and of idle HTTP/2 connections of each provider.

@@ -291,7 +291,7 @@ impl World {
 
     /// Kills the process. Accepted messages that are not recorded may be repeated, up to the
     /// unacked limit.
-    pub(super) fn crash(&mut self, recorded: impl Fn(&ExpectedNotification) -> u64) {
+    pub(super) fn crash(&mut self, recorded_of: impl Fn(&ExpectedNotification) -> u64) {
         let in_flight = self.in_flight;
         self.record_event(&format!("the process dies with {in_flight} in flight"));
         self.crashes += 1;
@@ -300,14 +300,15 @@ impl World {
         for notification in notifications.values_mut() {
             // A service may have accepted messages that are in flight.
             let also_delivered = rng.u64(0..=notification.in_flight);
-            let recorded = recorded(notification);
-            let more = notification.unrecorded(recorded) + also_delivered;
-            notification.repeats_max +=
-                notification.delivered - recorded.min(notification.delivered) + also_delivered;
-            notification.lost_outcomes += more;
+            let recorded = recorded_of(notification);
+            let lost = notification.unrecorded(recorded) + also_delivered;
+            // An upper bound: it also counts messages that an earlier crash lost or a request waived.
+            let may_repeat = notification.delivered.saturating_sub(recorded) + also_delivered;
+            notification.repeats_max += may_repeat;
+            notification.lost_outcomes += lost;
             notification.delivered += also_delivered;
             notification.in_flight = 0;
-            forgotten += more;
+            forgotten += lost;
             self.delivered += also_delivered;
         }
         let changing: Vec<(AppNo, String)> = self
@@ -318,7 +319,7 @@ impl World {
             .map(|(device, _)| device.clone())
             .collect();
         changing.iter().for_each(|(app, name)| self.end_device_loss(*app, name));
-        self.forget_seen();
+        self.forget_unstored_registrations();
         self.may_stay_unrecorded += forgotten;
         self.in_flight = 0;
         for service in self.services.values_mut() {
@@ -346,8 +347,9 @@ impl World {
         }
     }
 
-    /// Registrations that changed nothing are lost with the process.
-    pub(super) fn forget_seen(&mut self) {
+    /// Forgets the times of registrations that changed nothing: the process may not have stored them before
+    /// it ended.
+    pub(super) fn forget_unstored_registrations(&mut self) {
         for entry in self.devices.entries.values_mut() {
             entry.seen_at = None;
         }
@@ -356,8 +358,8 @@ impl World {
     /// A request ended deliveries in flight, so their results need not be recorded.
     pub(super) fn waive(&mut self, id: &str, recorded: u64) {
         let Some(notification) = self.notifications.get_mut(id) else { return };
-        let more = notification.unrecorded(recorded) + notification.in_flight;
-        notification.waived += more;
-        self.may_stay_unrecorded += more;
+        let waived = notification.unrecorded(recorded) + notification.in_flight;
+        notification.waived += waived;
+        self.may_stay_unrecorded += waived;
     }
 }

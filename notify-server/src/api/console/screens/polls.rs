@@ -105,7 +105,8 @@ impl Answer {
     }
 }
 
-/// A bar of this width in percent, as SVG. The row of the table has the number.
+/// A bar that is filled to `percentage`, as SVG. Screen readers skip it, because the row of the table also
+/// has the number.
 fn bar(percentage: f64) -> String {
     format!(
         "<svg class=\"share\" aria-hidden=\"true\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\">\

@@ -287,7 +287,7 @@ async fn update(visit: Visit, form: Form) -> Result<Response, ApiError> {
     }
 }
 
-/// The response to an action on the webhook's page. `done` names what the page then says.
+/// The response to an action on the webhook's page. `target` is where the browser goes after success.
 async fn after<T>(
     visit: &Visit,
     scope: &AppScope,
@@ -355,6 +355,8 @@ async fn recover(visit: Visit, form: Form) -> Result<Response, ApiError> {
     after(&visit, &scope, result, &format!("../{id}?done={done}")).await
 }
 
+/// Sends a message again. In the API, an "attempt" of a webhook is a message with its last attempt; its id
+/// is the message's id.
 async fn redeliver(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let message = encoded(&visit.ctx.path_param("message")?);

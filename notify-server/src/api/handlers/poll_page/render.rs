@@ -188,10 +188,10 @@ impl Html {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // Left out: characters that are not allowed in HTML (section 13.5), and characters
-                // that change the direction of the text around them.
-                '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}' => {}
-                '\u{202a}'..='\u{202e}' => {}
+                // Left out: control characters, which HTML does not allow, and characters that
+                // change the direction of the text around them.
+                '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}' => {}
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
                 other => self.0.push(other),
             }
         }
@@ -216,6 +216,9 @@ mod tests {
             ("\" onload=\"x", "&quot; onload=&quot;x"),
             ("' x='", "&#39; x=&#39;"),
             ("a\0b\u{202e}c\u{1b}d", "abcd"),
+            ("a\u{7f}b\u{80}c\u{9f}d", "abcd"),
+            ("a\u{2066}b\u{2069}c", "abc"),
+            ("\u{a0}\u{2065}\u{206a}", "\u{a0}\u{2065}\u{206a}"),
             ("שלום 👋\n", "שלום 👋\n"),
         ] {
             let mut html = Html::default();
