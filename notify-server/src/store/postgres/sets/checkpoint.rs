@@ -181,58 +181,58 @@ struct Counted {
 /// the counters of the day, which wait for the dispatches.
 const WRITE_PAGES: &str = "\
     with given as materialized (
-    select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-      $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-      $16::bigint[], $17::bigint[], $18::bigint[])
-      g (place, page_no, dispatch_no, app_no, day, epoch, checkpoint_no, lease_until, targeted,
-      excluded, finished, retries, sent, failed, unregistered, expired, canceled, at)),
-         locked as materialized (
-    select p.no from given g join pages p on p.no = g.page_no and p.epoch = g.epoch
-      and p.checkpoint_no = g.checkpoint_no and p.finished = 0
-    order by p.no for no key update of p),
-         counted as materialized (
-    select d.no, d.is_canceled
-    from (select g.dispatch_no from given g join locked l on l.no = g.page_no
-          where g.finished + g.retries > 0 group by g.dispatch_no) c
-    join dispatches d on d.no = c.dispatch_no order by d.no for no key update of d),
-         fitting as materialized (
-    select g.* from given g join locked l on l.no = g.page_no
-    where g.retries = 0
-      or g.dispatch_no not in (select c.no from counted c where c.is_canceled = 1)),
-         written as (
-    update pages p set checkpoint_no = p.checkpoint_no + 1, lease_until = f.lease_until,
-      targeted = f.targeted, excluded = f.excluded, finished = f.finished,
-      sent = p.sent + f.sent, failed = p.failed + f.failed,
-      unregistered = p.unregistered + f.unregistered, expired = p.expired + f.expired,
-      canceled = p.canceled + f.canceled, retrying = p.retrying + f.retries
-    from fitting f where p.no = f.page_no returning p.no),
-         settled as (
-    insert into outcomes (page_no, chunk_no, at, entries)
-    select f.page_no, f.checkpoint_no, f.at, e.entries
-    from unnest($19::bigint[], $20::bytea[]) e (place, entries)
-    join fitting f on f.place = e.place join written w on w.no = f.page_no),
-         dispatched as (
-    update dispatches d set open_pages = d.open_pages - c.finished,
-      open_retries = d.open_retries + c.retries
-    from (select f.dispatch_no, sum(f.finished)::bigint as finished,
-            sum(f.retries)::bigint as retries
-          from fitting f where f.finished + f.retries > 0 group by f.dispatch_no) c
-    join counted l on l.no = c.dispatch_no
-    where d.no = l.no and d.completed_at is null
-    returning d.no, d.scan_done = 1 and d.open_pages = 0 and d.open_retries = 0 as has_ended),
-         days as (
-    insert into day_counts as t (app_no, day, sent, failed, unregistered, expired)
-    select f.app_no, f.day, sum(f.sent), sum(f.failed), sum(f.unregistered), sum(f.expired)
-    from fitting f where f.sent + f.failed + f.unregistered + f.expired > 0
-      and (select count(*) from dispatched) >= 0
-    group by f.app_no, f.day order by f.app_no, f.day
-    on conflict (app_no, day) do update set sent = t.sent + excluded.sent,
-      failed = t.failed + excluded.failed,
-      unregistered = t.unregistered + excluded.unregistered,
-      expired = t.expired + excluded.expired)
-         select f.place, d.no from fitting f
-         left join dispatched d on d.no = f.dispatch_no and d.has_ended";
+      select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+        $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+        $16::bigint[], $17::bigint[], $18::bigint[])
+        g (place, page_no, dispatch_no, app_no, day, epoch, checkpoint_no, lease_until, targeted,
+        excluded, finished, retries, sent, failed, unregistered, expired, canceled, at)),
+    locked as materialized (
+      select p.no from given g join pages p on p.no = g.page_no and p.epoch = g.epoch
+        and p.checkpoint_no = g.checkpoint_no and p.finished = 0
+      order by p.no for no key update of p),
+    counted as materialized (
+      select d.no, d.is_canceled
+      from (select g.dispatch_no from given g join locked l on l.no = g.page_no
+            where g.finished + g.retries > 0 group by g.dispatch_no) c
+      join dispatches d on d.no = c.dispatch_no order by d.no for no key update of d),
+    fitting as materialized (
+      select g.* from given g join locked l on l.no = g.page_no
+      where g.retries = 0
+        or g.dispatch_no not in (select c.no from counted c where c.is_canceled = 1)),
+    written as (
+      update pages p set checkpoint_no = p.checkpoint_no + 1, lease_until = f.lease_until,
+        targeted = f.targeted, excluded = f.excluded, finished = f.finished,
+        sent = p.sent + f.sent, failed = p.failed + f.failed,
+        unregistered = p.unregistered + f.unregistered, expired = p.expired + f.expired,
+        canceled = p.canceled + f.canceled, retrying = p.retrying + f.retries
+      from fitting f where p.no = f.page_no returning p.no),
+    settled as (
+      insert into outcomes (page_no, chunk_no, at, entries)
+      select f.page_no, f.checkpoint_no, f.at, e.entries
+      from unnest($19::bigint[], $20::bytea[]) e (place, entries)
+      join fitting f on f.place = e.place join written w on w.no = f.page_no),
+    dispatched as (
+      update dispatches d set open_pages = d.open_pages - c.finished,
+        open_retries = d.open_retries + c.retries
+      from (select f.dispatch_no, sum(f.finished)::bigint as finished,
+              sum(f.retries)::bigint as retries
+            from fitting f where f.finished + f.retries > 0 group by f.dispatch_no) c
+      join counted l on l.no = c.dispatch_no
+      where d.no = l.no and d.completed_at is null
+      returning d.no, d.scan_done = 1 and d.open_pages = 0 and d.open_retries = 0 as has_ended),
+    days as (
+      insert into day_counts as t (app_no, day, sent, failed, unregistered, expired)
+      select f.app_no, f.day, sum(f.sent), sum(f.failed), sum(f.unregistered), sum(f.expired)
+      from fitting f where f.sent + f.failed + f.unregistered + f.expired > 0
+        and (select count(*) from dispatched) >= 0
+      group by f.app_no, f.day order by f.app_no, f.day
+      on conflict (app_no, day) do update set sent = t.sent + excluded.sent,
+        failed = t.failed + excluded.failed,
+        unregistered = t.unregistered + excluded.unregistered,
+        expired = t.expired + excluded.expired)
+    select f.place, d.no from fitting f
+    left join dispatched d on d.no = f.dispatch_no and d.has_ended";
 
 /// Writes the pages whose instance and checkpoint number are as expected, their outcomes, and the
 /// counters of their dispatches and days. A page with new retries of a canceled dispatch is not

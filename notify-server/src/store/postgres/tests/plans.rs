@@ -27,6 +27,32 @@ async fn statements_of_sets_scan_no_large_table() {
     let app = fixtures::app(&store).await;
     run_every_action(&store, app).await;
     store.close().await;
+    fill_tables(&own);
+    let statements = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert!(statements.len() > 8, "{statements:#?}");
+    for sql in statements {
+        let parameters = (1..).take_while(|number| sql.contains(&format!("${number}"))).count();
+        let nulls = vec!["null"; parameters].join(", ");
+        let execute = if parameters == 0 { String::new() } else { format!("({nulls})") };
+        own.0.execute(&format!(
+            "create or replace function plan() returns setof text as $plan$
+           declare line text; begin
+             execute 'set plan_cache_mode = force_generic_plan; set join_collapse_limit = 1';
+             execute $set$prepare the_set as {sql}$set$;
+             for line in execute 'explain execute the_set{execute}' loop return next line; end loop;
+             deallocate the_set;
+           end $plan$ language plpgsql"
+        ));
+        let plan = own.0.texts("select plan()").join("\n");
+        for line in plan.lines().filter(|line| line.contains("Seq Scan on ")) {
+            let table = line.split("Seq Scan on ").nth(1).and_then(|rest| rest.split(' ').next());
+            assert!(table.is_some_and(|table| SMALL.contains(&table)), "{sql}\n{plan}");
+        }
+    }
+}
+
+/// Gives each large table [`ROWS`] rows.
+fn fill_tables(own: &PostgresBackend) {
     own.0.execute(&format!(
         "insert into devices (key, app_no, device_id, address, address_hash, push_disabled,
            utc_offset_minutes, details, created_at, registered_at)
@@ -78,25 +104,4 @@ async fn statements_of_sets_scan_no_large_table() {
          on conflict do nothing;
          analyze"
     ));
-    let statements = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    assert!(statements.len() > 8, "{statements:#?}");
-    for sql in statements {
-        let parameters = (1..).take_while(|number| sql.contains(&format!("${number}"))).count();
-        let nulls = vec!["null"; parameters].join(", ");
-        let execute = if parameters == 0 { String::new() } else { format!("({nulls})") };
-        own.0.execute(&format!(
-            "create or replace function plan() returns setof text as $plan$
-           declare line text; begin
-             execute 'set plan_cache_mode = force_generic_plan; set join_collapse_limit = 1';
-             execute $set$prepare the_set as {sql}$set$;
-             for line in execute 'explain execute the_set{execute}' loop return next line; end loop;
-             deallocate the_set;
-           end $plan$ language plpgsql"
-        ));
-        let plan = own.0.texts("select plan()").join("\n");
-        for line in plan.lines().filter(|line| line.contains("Seq Scan on ")) {
-            let table = line.split("Seq Scan on ").nth(1).and_then(|rest| rest.split(' ').next());
-            assert!(table.is_some_and(|table| SMALL.contains(&table)), "{sql}\n{plan}");
-        }
-    }
 }
