@@ -69,8 +69,9 @@ impl From<EnrichmentChange> for Change {
 
 /// A part of the server that reacts to changes.
 pub trait ChangeListener: Send + Sync {
-    /// Called for each change after its commit, in the order of the commits. For a change of this
-    /// server, it is called on the thread of the writer, before the caller of the write gets its
-    /// result. It must therefore return quickly and must not call the store.
+    /// Called for each change after its commit. For a change of this server, it is called on the
+    /// thread of the writer, before the caller of the write gets its result. It must therefore return
+    /// quickly and must not call the store. Changes of row-by-row writes come in the order of the
+    /// commits. Changes of sets come from other threads, and can come at the same time.
     fn on_change(&self, change: Change);
 }

@@ -2,9 +2,10 @@
 //! logs.
 //!
 //! Several servers can use one database, and all of them are equal. The writer thread of each
-//! server runs its writes in order, as on SQLite. Each batch also takes the write lock of the
-//! database, which orders the batches of all servers. A server sends the changes of each commit to
-//! the other servers (`change_codec.rs`, `listener.rs`).
+//! server runs row-by-row writes in order, as on SQLite. Each batch takes the write lock of the
+//! installation, so it runs alone. Frequent writes are in sets (`sets/`), which share this lock: the
+//! sets of all servers run at the same time. A server sends the changes of each commit to the other
+//! servers (`change_codec.rs`, `listener.rs`).
 
 mod bulk;
 mod change_codec;
