@@ -348,7 +348,7 @@ async fn pages_of_many_notifications_are_finished_together(store: &Store) {
     assert_eq!(store.read_events(app, from, EventTypes::EVERY).await.unwrap().events.len(), 6);
 }
 
-/// The retries of a canceled dispatch end, also beside checkpoints of others.
+/// The retries of a canceled dispatch end, even if other pages have checkpoints at the same time.
 #[apply(set_contract)]
 async fn new_retries_of_a_canceled_dispatch_end_at_once(store: &Store) {
     let app = fixtures::app(store).await;

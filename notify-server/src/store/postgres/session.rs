@@ -40,7 +40,7 @@ pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
 /// Applies the settings to a new session. Generic plans: PostgreSQL would otherwise plan a statement
-/// with arrays anew for each run, because it takes a plan for the true number of elements to be
+/// with arrays again for each run, because it takes a plan for the true number of elements to be
 /// cheaper. Planning costs as much as writing a small set.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(

@@ -32,7 +32,8 @@ pub(super) fn complete(
     if ended.is_empty() {
         return Ok(());
     }
-    // A notification ends in this statement if its end is an ordinary one that no one is told of.
+    // A notification ends in this statement if nothing was canceled, it has no local time, and its
+    // application has no subscriber for the event of its end.
     let counted_down = tx.query(
         "with ended as (
            update dispatches d set completed_at = g.at,

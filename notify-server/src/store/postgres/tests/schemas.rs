@@ -17,16 +17,16 @@ async fn installations_in_two_schemas_share_nothing() {
     database.execute("create schema one; create schema two");
     let (one, two) = (open_schema(&database, "one"), open_schema(&database, "two"));
     let other = open_schema(&database, "two");
-    let heard = Arc::new(ChangeRecorder::default());
-    other.subscribe(heard.clone());
+    let changes = Arc::new(ChangeRecorder::default());
+    other.subscribe(changes.clone());
     let (mine, app) = (fixtures::named_app(&one, "Mine").await, fixtures::app(&two).await);
     assert_eq!(stored(&two, app).await, 0);
 
     // The changes of the first installation are sent before those of the second one.
     one.delete_app(mine.0).await.unwrap();
     fixtures::accepted(&two, app, fixtures::broadcast(&[Platform::Android])).await;
-    heard.wait_for(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
-    assert!(!heard.0.lock().unwrap().contains(&Change::App(mine.1)));
+    changes.wait_for(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
+    assert!(!changes.0.lock().unwrap().contains(&Change::App(mine.1)));
 
     // One installation writes and starts while the other one cannot.
     let held = database.url_of_schema("one").parse().unwrap();
