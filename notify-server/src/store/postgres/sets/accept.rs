@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use notify_core::{NotificationCreated, Platform, Target, Timestamp};
 
-use super::{SetKind, SetTx, WriteSet, column};
+use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
 use crate::store::notification::{AcceptNotification, NotificationRow};
 use crate::store::sql::row::count;
@@ -113,9 +113,7 @@ fn accepts_with_known_ids(
 
 /// Reads the first column as positions in the set.
 fn places_of(rows: &[tokio_postgres::Row]) -> sql::Result<HashSet<usize>> {
-    let place =
-        |row| sql::Row::Postgres(row).get::<i64>(0).map(|place| place.unsigned_abs() as usize);
-    rows.iter().map(place).collect()
+    rows.iter().map(|row| sql::Row::Postgres(row).get(0).map(place_of)).collect()
 }
 
 /// The keys of requests as parameters.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use notify_core::{Day, Timestamp};
 
@@ -15,6 +16,11 @@ use crate::store::{
     Checkpoint, DispatchNo, NewRetry, OpenPage, Operation, Outcome, StoreError, platform_code,
 };
 
+/// How long a checkpoint waits for others. The engine has many pages in progress, so it loses nothing,
+/// and each commit costs a flush. In a benchmark of two servers, this saved a quarter of the commits
+/// and 5 % of the CPU; a wait for claims of pages made a fan-out slower.
+const CHECKPOINT_LINGER: Duration = Duration::from_millis(2);
+
 /// A checkpoint of a page.
 pub(in crate::store) struct CommitCheckpoint {
     pub(in crate::store) checkpoint: Checkpoint,
@@ -25,6 +31,7 @@ impl WriteSet for CommitCheckpoint {
     type Answer = OpenPage;
     const KIND: SetKind = SetKind::Checkpoint;
     const OPERATION: Operation = Operation::Checkpoint;
+    const LINGER: Duration = CHECKPOINT_LINGER;
 
     fn fits(&self) -> bool {
         fits(&self.checkpoint)

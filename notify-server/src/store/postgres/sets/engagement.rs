@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use notify_core::{Day, Event, EventsAccepted, IgnoredEvent, Timestamp};
 
 use super::event_log::{EventLogs, NewEvent};
-use super::{SetKind, SetTx, WriteSet, column};
+use super::{SetKind, SetTx, WriteSet, column, place_of, places};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::engagement::{
     EVENTS_NOT_KEPT, RecordEvents, UNKNOWN_DEVICE, UNKNOWN_NOTIFICATION, webhook_type,
@@ -113,7 +113,7 @@ fn find_subjects(tx: &SetTx<'_>, rows: &[EventRow<'_>]) -> Result<Vec<Subject>, 
          left join notifications n on n.app_no = g.app_no and n.id = g.notification_id
          left join devices d on d.app_no = g.app_no and d.device_id = g.device_id",
         &[
-            &(0..rows.len() as i64).collect::<Vec<_>>(),
+            &places(rows.len()),
             column!(rows, row => row.app.0),
             column!(rows, row => row.event.notification_id.as_str()),
             column!(rows, row => row.event.device_id.as_str()),
@@ -124,13 +124,12 @@ fn find_subjects(tx: &SetTx<'_>, rows: &[EventRow<'_>]) -> Result<Vec<Subject>, 
     for row in &found {
         let (notification, is_kept) = (row.get::<_, Option<i64>>(1), row.get::<_, Option<bool>>(2));
         let device: Option<i64> = row.get(3);
-        subjects[row.get::<_, i64>(0).unsigned_abs() as usize] =
-            Some(match (notification, is_kept, device) {
-                (None, _, _) => Err(UNKNOWN_NOTIFICATION),
-                (_, Some(false) | None, _) => Err(EVENTS_NOT_KEPT),
-                (_, _, None) => Err(UNKNOWN_DEVICE),
-                (Some(no), Some(true), Some(key)) => Ok((NotificationNo(no), DeviceKey(key))),
-            });
+        subjects[place_of(row.get(0))] = Some(match (notification, is_kept, device) {
+            (None, _, _) => Err(UNKNOWN_NOTIFICATION),
+            (_, Some(false) | None, _) => Err(EVENTS_NOT_KEPT),
+            (_, _, None) => Err(UNKNOWN_DEVICE),
+            (Some(no), Some(true), Some(key)) => Ok((NotificationNo(no), DeviceKey(key))),
+        });
     }
     Ok(subjects)
 }
@@ -154,7 +153,7 @@ fn write(tx: &mut SetTx<'_>, accepted: &[Accepted<'_>]) -> Result<(), StoreError
             column!(accepted, event => event.device.0),
             column!(accepted, event => event_code(event.row.event.kind)),
             column!(accepted, event => event.row.event.at.unwrap_or(event.row.at).as_ms()),
-            &(0..accepted.len() as i64).collect::<Vec<_>>(),
+            &places(accepted.len()),
         ],
     )?;
     // Of several events of the set, the first was inserted.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Timestamp, WebhookEventType};
 
-use super::{SetTx, column};
+use super::{SetTx, column, places};
 use crate::store::{
     AppNo, Change, DeviceKey, EventTypes, NotificationNo, StoreError, event_type_code,
 };
@@ -91,7 +91,7 @@ impl EventLogs {
                g.type, g.at, g.notification_no, g.device_key, g.detail
              from given g join event_logs l on l.app_no = g.app_no",
             &[
-                &(0..events.len() as i64).collect::<Vec<_>>(),
+                &places(events.len()),
                 column!(events, event => event.app.0),
                 column!(events, event => event_type_code(event.kind)),
                 column!(events, event => event.at.as_ms()),

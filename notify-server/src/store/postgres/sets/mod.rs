@@ -95,31 +95,7 @@ pub(in crate::store) enum SetKind {
     SettleRetries,
 }
 
-const KINDS: usize = 11;
-
-/// How long a checkpoint waits for others. The engine has many pages in progress, so it loses nothing,
-/// and each commit costs a flush. In a benchmark of two servers, this saved a quarter of the commits
-/// and 5 % of the CPU; a wait for claims of pages made a fan-out slower.
-const CHECKPOINT_LINGER: Duration = Duration::from_millis(2);
-
-impl SetKind {
-    /// How long the first row of a set waits for others.
-    fn linger(self) -> Duration {
-        match self {
-            Self::Checkpoint => CHECKPOINT_LINGER,
-            Self::OpenPage
-            | Self::Accept
-            | Self::Register
-            | Self::LastSeen
-            | Self::Engagement
-            | Self::AnswerPoll
-            | Self::AnswerPublicPoll
-            | Self::FinishPages
-            | Self::ClaimRetries
-            | Self::SettleRetries => Duration::ZERO,
-        }
-    }
-}
+const KINDS: usize = SetKind::SettleRetries as usize + 1;
 
 /// A write that can be a row of a set.
 pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
@@ -129,6 +105,8 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     const KIND: SetKind;
     /// The name of the write.
     const OPERATION: Operation;
+    /// How long the first row of a set waits for others.
+    const LINGER: Duration = Duration::ZERO;
 
     /// Whether the write can be a row of a set at all.
     fn fits(&self) -> bool {
@@ -167,6 +145,11 @@ macro_rules! column {
     };
 }
 use column;
+
+/// The positions of a set as a parameter.
+fn places(count: usize) -> Vec<i64> {
+    (0..count as i64).collect()
+}
 
 /// A position in the set, from a column or parameter.
 fn place_of(place: i64) -> usize {
@@ -258,9 +241,7 @@ impl Queues {
         }
         Some((kind, set))
     }
-}
 
-impl Queues {
     /// When the next row of a kind that no thread writes is ready; `None` if no such row waits.
     fn ready_at(&self) -> Option<Instant> {
         let kinds = self.waiting.iter().zip(self.writing);
@@ -380,7 +361,7 @@ impl SetWriters {
             self.shared.writer.send(job)?;
         } else {
             let weight = row.weight();
-            let ready_at = Instant::now() + R::KIND.linger();
+            let ready_at = Instant::now() + R::LINGER;
             self.send(R::KIND, Waiting { ready_at, row, weight, write: write_rows::<R>, job })?;
         }
         result.wait().await.map(unpack)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use notify_core::{AnswerId, Success, Timestamp, WebhookEventType};
 
 use super::event_log::{EventLogs, NewEvent};
-use super::{SetKind, SetTx, WriteSet, column};
+use super::{SetKind, SetTx, WriteSet, column, place_of, places};
 use crate::store::poll::{AnswerPoll, AnswerPublicPoll};
 use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, DeviceKey, Idempotent, NotificationNo, Operation, StoreError};
@@ -160,16 +160,6 @@ struct Vote {
     answer: AnswerId,
     device: Option<DeviceKey>,
     at: Timestamp,
-}
-
-/// The positions of a set as parameters.
-fn places(count: usize) -> Vec<i64> {
-    (0..count as i64).collect()
-}
-
-/// A position in the set, from a column.
-fn place_of(place: i64) -> usize {
-    place.unsigned_abs() as usize
 }
 
 fn lock_event_logs(tx: &SetTx<'_>, votes: &[Vote]) -> Result<EventLogs, StoreError> {
