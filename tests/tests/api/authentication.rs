@@ -9,7 +9,9 @@ use crate::fixtures::{android, to_android};
 #[tokio::test]
 async fn without_a_valid_key_every_v1_path_is_401_before_any_other_check() {
     let server = TestServer::without_providers().await;
-    let mutated = format!("{}x", &server.api_key()[..server.api_key().len() - 1]);
+    let (start, last) = server.api_key().split_at(server.api_key().len() - 1);
+    // One key in 62 ends in an x already.
+    let mutated = format!("{start}{}", if last == "x" { "y" } else { "x" });
     let unknown = "nk_0000000000000000000000000000000000000000000".to_owned();
     const REFUSED: &str = "missing or invalid API key";
     const MISPLACED: &str =
