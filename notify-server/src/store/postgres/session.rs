@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use futures_util::future::join4;
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
@@ -61,6 +62,13 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
         keepalive_interval = KEEPALIVE_INTERVAL.as_secs(),
     ))
 }
+
+/// Takes the write lock together with other sets.
+const LOCK_SHARED: &str =
+    "select pg_advisory_xact_lock_shared(current_setting('notify.write_lock')::bigint)";
+/// Reads the mark of a move. A statement of its own, after the lock: its snapshot shows what the last
+/// holder of the lock has committed.
+const FIND_MARK: &str = "select no from moves";
 
 /// How many turns of the runtime show whether an idle connection has ended.
 const TURNS: u32 = 3;
@@ -142,11 +150,15 @@ impl Session {
         }
         let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
         let query = pin!(query);
-        let failure = match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
-            Ok(Ok(result)) => return Ok(result),
-            Ok(Err(error)) => Failure::from(error),
-            Err(_) => Failure::Late(wait),
-        };
+        match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(self.failed(error.into())),
+            Err(_) => Err(self.failed(Failure::Late(wait))),
+        }
+    }
+
+    /// Records the failure of a statement.
+    fn failed(&self, failure: Failure) -> Error {
         if self.state.get() == State::Open {
             self.state.set(State::Failed);
         }
@@ -154,7 +166,7 @@ impl Session {
         if failure.ends_connection() || self.client.is_closed() {
             self.is_broken.set(true);
         }
-        Err(Error::Postgres(failure))
+        Error::Postgres(failure)
     }
 
     /// Runs statements without parameters and results.
@@ -207,17 +219,20 @@ impl Session {
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        let prepared = self.set_statements.borrow().get(sql).cloned();
-        let statement = if let Some(statement) = prepared {
-            statement
-        } else {
-            #[cfg(test)]
-            super::tests::plans::record(sql);
-            let statement = self.query_blocking(self.client.prepare(sql))?;
-            self.set_statements.borrow_mut().insert(sql, statement.clone());
-            statement
-        };
+        let statement = self.prepared_set(sql)?;
         self.query_blocking(self.client.query(&statement, parameters))
+    }
+
+    fn prepared_set(&self, sql: &'static str) -> Result<Statement> {
+        let prepared = self.set_statements.borrow().get(sql).cloned();
+        if let Some(statement) = prepared {
+            return Ok(statement);
+        }
+        #[cfg(test)]
+        super::tests::plans::record(sql);
+        let statement = self.query_blocking(self.client.prepare(sql))?;
+        self.set_statements.borrow_mut().insert(sql, statement.clone());
+        Ok(statement)
     }
 
     fn rows(&self, index: usize, values: &[Value<'_>], kind: StatementKind) -> Result<Vec<Row>> {
@@ -255,15 +270,10 @@ impl Session {
     /// Begins a write transaction and returns whether the database has the mark of a move. This
     /// takes one round trip.
     pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
-        self.begin_and_find_mark("pg_advisory_xact_lock")
-    }
-
-    /// Begins a transaction with the write lock, which the function `lock` takes.
-    fn begin_and_find_mark(&self, lock: &str) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(
-            "begin isolation level read committed; select {lock}({WRITE_LOCK});
-             select no from moves"
+            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
+             {FIND_MARK}"
         )))?;
         // The row of the lock has another column.
         let is_mark = |message: &SimpleQueryMessage| match message {
@@ -275,11 +285,34 @@ impl Session {
         Ok(messages.iter().any(is_mark))
     }
 
-    /// Begins the transaction of a set. Sets of all servers run concurrently, and no transaction of
-    /// [`Session::begin_write`] runs at the same time. Returns whether the database has the mark of
-    /// a move.
-    pub(super) fn begin_set(&self) -> Result<bool> {
-        self.begin_and_find_mark("pg_advisory_xact_lock_shared")
+    /// Begins the transaction of a set and runs its first statement, in one round trip. Sets of all
+    /// servers run concurrently, and no transaction of [`Session::begin_write`] runs at the same
+    /// time.
+    ///
+    /// # Errors
+    /// When the transaction did not begin.
+    pub(super) fn begin_set(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<SetBegin> {
+        let lock = self.prepared_set(LOCK_SHARED)?;
+        let mark = self.prepared_set(FIND_MARK)?;
+        let statement = self.prepared_set(sql)?;
+        self.state.set(State::Open);
+        // All messages are sent before the first reply is awaited. After a failed one, the others
+        // fail too.
+        let (begun, locked, marks, rows) = self.query_blocking(async {
+            let begin = self.client.batch_execute("begin isolation level read committed");
+            let lock = self.client.query(&lock, &[]);
+            let mark = self.client.query(&mark, &[]);
+            Ok(join4(begin, lock, mark, self.client.query(&statement, parameters)).await)
+        })?;
+        let marks = begun.and(locked).and(marks).map_err(|error| self.failed(error.into()))?;
+        if !marks.is_empty() {
+            return Ok(SetBegin::Moving);
+        }
+        Ok(SetBegin::Begun(rows.map_err(|error| self.failed(error.into()))))
     }
 
     /// Waits until all transactions of sets that have begun have ended. Blocks new ones until the
@@ -371,6 +404,14 @@ impl Session {
     pub(in crate::store) fn in_transaction(&self) -> bool {
         self.state.get() != State::None && !self.is_broken()
     }
+}
+
+/// How the transaction of a set began.
+pub(super) enum SetBegin {
+    /// With the result of the first statement.
+    Begun(Result<Vec<Row>>),
+    /// The database has the mark of a move.
+    Moving,
 }
 
 /// The values as parameters of a statement.

@@ -4,15 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use notify_core::{NotificationCreated, Platform, Target, Timestamp};
 
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
 use crate::store::notification::{AcceptNotification, NotificationRow};
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, params};
-use crate::store::{
-    Idempotent, IdempotentRequest, Operation, REPLAY_KEPT_MS, StoreError, platform_code,
-};
+use crate::store::{Idempotent, Operation, REPLAY_KEPT_MS, StoreError, platform_code};
 
 /// The most device ids that a notification in a set names.
 const IDS_MAX: usize = 64;
@@ -21,6 +19,7 @@ impl WriteSet for AcceptNotification {
     type Answer = Idempotent<NotificationCreated>;
     const KIND: SetKind = SetKind::Accept;
     const OPERATION: Operation = Operation::AcceptNotification;
+    const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Notifications);
 
     fn fits(&self) -> bool {
         self.notification.poll.is_none() && named_ids(&self.notification.target).count() <= IDS_MAX
@@ -116,27 +115,11 @@ fn places_of(rows: &[tokio_postgres::Row]) -> sql::Result<HashSet<usize>> {
     rows.iter().map(|row| sql::Row::Postgres(row).get(0).map(place_of)).collect()
 }
 
-/// The keys of requests as parameters.
-#[derive(Default)]
-struct Keys<'a> {
-    apps: Vec<i64>,
-    paths: Vec<&'a str>,
-    keys: Vec<&'a str>,
-}
-
-impl<'a> Keys<'a> {
-    fn push(&mut self, app: i64, once: &'a IdempotentRequest) {
-        self.apps.push(app);
-        self.paths.push(&once.path);
-        self.keys.push(&once.key);
-    }
-}
-
 /// Claims the idempotency keys of a set by storing the responses. Returns the positions of the rows
 /// whose key was not claimed: it has a response already, or another row of the set has the same key.
 /// Of two sets with the same key, the second waits for the end of the first.
 fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, StoreError> {
-    let mut keys = Keys::default();
+    let (mut apps, mut paths, mut keys) = (vec![], vec![], vec![]);
     let (mut digests, mut responses, mut times) = (vec![], vec![], vec![]);
     let mut unclaimed = HashMap::new();
     let mut refused = HashSet::new();
@@ -149,7 +132,9 @@ fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, 
             continue;
         }
         unclaimed.insert(key, row.place);
-        keys.push(row.accept.app.0, once);
+        apps.push(row.accept.app.0);
+        paths.push(once.path.as_str());
+        keys.push(once.key.as_str());
         digests.push(&once.digest[..]);
         responses.push(serde_json::to_string(&row.created)?);
         times.push(once.at.as_ms());
@@ -165,7 +150,7 @@ fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, 
          set digest = excluded.digest, answer = excluded.answer, at = excluded.at
          where i.at <= excluded.at - $7::bigint
          returning app_no, path, key",
-        &[&keys.apps, &keys.paths, &keys.keys, &digests, &responses, &times, &REPLAY_KEPT_MS],
+        &[&apps, &paths, &keys, &digests, &responses, &times, &REPLAY_KEPT_MS],
     )?;
     let claimed: HashSet<(i64, &str, &str)> =
         claimed.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

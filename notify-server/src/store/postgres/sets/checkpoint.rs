@@ -7,7 +7,7 @@ use std::time::Duration;
 use notify_core::{Day, Timestamp};
 
 use super::completion::{Failures, add_failures, complete, lock_event_logs};
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::delivery::{checkpoint, encode_outcomes};
 use crate::store::device::LastSeenBuffer;
 use crate::store::sql::row::count;
@@ -19,7 +19,7 @@ use crate::store::{
 /// How long a checkpoint waits for others. The engine has many pages in progress, so it loses nothing,
 /// and each commit costs a flush. In a benchmark of two servers, this saved a quarter of the commits
 /// and 5 % of the CPU; a wait for claims of pages made a fan-out slower.
-const CHECKPOINT_LINGER: Duration = Duration::from_millis(2);
+const CHECKPOINT_GATHER: Gather = Gather::Fixed(Duration::from_millis(2));
 
 /// A checkpoint of a page.
 pub(in crate::store) struct CommitCheckpoint {
@@ -31,7 +31,7 @@ impl WriteSet for CommitCheckpoint {
     type Answer = OpenPage;
     const KIND: SetKind = SetKind::Checkpoint;
     const OPERATION: Operation = Operation::Checkpoint;
-    const LINGER: Duration = CHECKPOINT_LINGER;
+    const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn fits(&self) -> bool {
         fits(&self.checkpoint)
@@ -57,6 +57,7 @@ impl WriteSet for FinishPages {
     type Answer = Vec<Result<OpenPage, StoreError>>;
     const KIND: SetKind = SetKind::FinishPages;
     const OPERATION: Operation = Operation::FinishPages;
+    const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn fits(&self) -> bool {
         // The set writes every checkpoint of the row, unless its page has another state.

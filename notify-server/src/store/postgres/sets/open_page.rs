@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::delivery::open_page;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
@@ -17,6 +17,7 @@ impl WriteSet for ClaimPage {
     type Answer = Option<OpenPage>;
     const KIND: SetKind = SetKind::OpenPage;
     const OPERATION: Operation = Operation::OpenPage;
+    const GATHER: Gather = Gather::NONE;
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Option<OpenPage>, StoreError> {
         match open_page(tx, &self.0) {

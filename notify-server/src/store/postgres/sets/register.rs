@@ -1,11 +1,11 @@
 //! Sets of registrations: changed, unchanged and new devices.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use notify_core::{Platform, Success, Timestamp};
 
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::{
     DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
     hour_of, is_unchanged, register,
@@ -33,6 +33,7 @@ impl WriteSet for RegisterDevice {
     type Answer = Idempotent<Success>;
     const KIND: SetKind = SetKind::Register;
     const OPERATION: Operation = Operation::RegisterDevice;
+    const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Devices);
 
     fn fits(&self) -> bool {
         self.once.is_none()
@@ -95,6 +96,14 @@ struct Set<'a> {
 struct Columns<'a> {
     places: Vec<i64>,
     rows: Vec<&'a RegisterDevice>,
+}
+
+/// A registration of a new device.
+struct NewDevice<'a> {
+    /// The position in the set.
+    place: usize,
+    key: DeviceKey,
+    row: &'a RegisterDevice,
 }
 
 impl<'a> Set<'a> {
@@ -183,14 +192,15 @@ impl<'a> Set<'a> {
                 "select {DEVICE_COLUMNS}, g.place
                  from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
                  join devices d on d.app_no = g.app_no and d.device_id = g.id
-                 left join device_seen s on s.key = d.key"
+                 left join device_seen s on s.key = d.key
+                 where not exists (select from moves)"
             ))
         });
         let Columns { places, rows } = self.with(&[Status::Open]);
         if rows.is_empty() {
             return Ok(());
         }
-        let found = tx.query(
+        let found = tx.read(
             &READ,
             &[
                 &places,
@@ -223,25 +233,21 @@ impl<'a> Set<'a> {
     /// Inserts new devices. A device whose id or address another device got meanwhile, or has, is
     /// not inserted.
     fn insert_new(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
-        let Columns { mut places, mut rows } = self.with(&[Status::Missing]);
+        let Columns { places, rows } = self.with(&[Status::Missing]);
         if rows.is_empty() {
             return Ok(());
         }
         self.has_written = true;
-        let mut next_sequences = draw_sequences(tx, &rows)?;
-        let mut keys = Vec::new();
-        let mut next_key = |row: &RegisterDevice| {
-            let sequence = next_sequences.get_mut(&row.app)?;
-            *sequence += 1;
-            Some(DeviceKey::new(row.app, row.wanted.platform, *sequence))
-        };
-        // The application is gone, or has no sequence left.
-        let has_key: Vec<bool> =
-            rows.iter().map(|row| next_key(row).map(|key| keys.push(key.0)).is_some()).collect();
-        let mut keep = has_key.iter();
-        places.retain(|_| keep.next() == Some(&true));
-        let mut keep = has_key.iter();
-        rows.retain(|_| keep.next() == Some(&true));
+        let mut last_sequences = draw_sequences(tx, &rows)?;
+        let mut new = Vec::with_capacity(rows.len());
+        for (place, row) in places.into_iter().zip(rows) {
+            // Without a sequence, the application is gone, or has none left.
+            if let Some(sequence) = last_sequences.get_mut(&row.app) {
+                *sequence += 1;
+                let key = DeviceKey::new(row.app, row.wanted.platform, *sequence);
+                new.push(NewDevice { place: place_of(place), key, row });
+            }
+        }
         let inserted = tx.query(
             "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
                push_disabled, utc_offset_minutes, details, p256dh, auth, created_at, registered_at)
@@ -254,33 +260,30 @@ impl<'a> Set<'a> {
              order by g.app_no, g.id, g.key
              on conflict do nothing returning key",
             &[
-                &keys,
-                column!(rows, row => row.app.0),
-                column!(rows, row => row.wanted.device_id.as_str()),
-                column!(rows, row => row.wanted.fields.address.as_deref()),
-                column!(rows, row => row.wanted.address_hash),
-                column!(rows, row => row.wanted.fields.ios_env.map(env_code)),
-                column!(rows, row => i64::from(row.wanted.fields.push_disabled)),
-                column!(rows, row => i64::from(row.wanted.fields.utc_offset_minutes)),
-                column!(rows, row => row.wanted.fields.details.as_str()),
-                column!(rows, row => row.wanted.fields.p256dh.as_deref()),
-                column!(rows, row => row.wanted.fields.auth.as_deref()),
-                column!(rows, row => row.at.as_ms()),
+                column!(new, device => device.key.0),
+                column!(new, device => device.row.app.0),
+                column!(new, device => device.row.wanted.device_id.as_str()),
+                column!(new, device => device.row.wanted.fields.address.as_deref()),
+                column!(new, device => device.row.wanted.address_hash),
+                column!(new, device => device.row.wanted.fields.ios_env.map(env_code)),
+                column!(new, device => i64::from(device.row.wanted.fields.push_disabled)),
+                column!(new, device => i64::from(device.row.wanted.fields.utc_offset_minutes)),
+                column!(new, device => device.row.wanted.fields.details.as_str()),
+                column!(new, device => device.row.wanted.fields.p256dh.as_deref()),
+                column!(new, device => device.row.wanted.fields.auth.as_deref()),
+                column!(new, device => device.row.at.as_ms()),
             ],
         )?;
-        let places_by_key: HashMap<i64, i64> = keys.into_iter().zip(places).collect();
+        let inserted: HashSet<i64> = inserted.iter().map(|row| row.get(0)).collect();
+        new.retain(|device| inserted.contains(&device.key.0));
         let (mut counts, mut zones) = (BTreeMap::new(), BTreeMap::new());
         let mut browsers = BTreeMap::new();
-        for row in &inserted {
-            let key = DeviceKey(row.get(0));
-            let place = place_of(places_by_key[&key.0]);
-            let registration = self.rows[place];
+        for NewDevice { place, key, row } in new {
             self.done(tx, place, key);
-            add_browser(&mut browsers, key, registration.at);
-            let (app, platform) = (registration.app.0, platform_code(key.platform()));
-            let fields = &registration.wanted.fields;
-            let counter =
-                (app, hour_of(registration.at), platform, i64::from(!fields.push_disabled));
+            add_browser(&mut browsers, key, row.at);
+            let (app, platform) = (row.app.0, platform_code(key.platform()));
+            let fields = &row.wanted.fields;
+            let counter = (app, hour_of(row.at), platform, i64::from(!fields.push_disabled));
             *counts.entry(counter).or_insert(0_i64) += 1;
             *zones.entry((app, platform, i64::from(fields.utc_offset_minutes))).or_insert(0_i64) +=
                 1;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use notify_core::{Day, Timestamp};
 
 use super::completion::{Failures, add_failures, complete, lock_event_logs};
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::checkpoint::failure_reason;
 use crate::store::delivery::{claim_retries, named_devices, settle_retries};
@@ -24,6 +24,7 @@ impl WriteSet for ClaimRetries {
     type Answer = Vec<ClaimedRetry>;
     const KIND: SetKind = SetKind::ClaimRetries;
     const OPERATION: Operation = Operation::ClaimRetries;
+    const GATHER: Gather = Gather::NONE;
 
     fn fits(&self) -> bool {
         !self.0.reclaim_own
@@ -173,6 +174,7 @@ impl WriteSet for SettleRetries {
     type Answer = ();
     const KIND: SetKind = SetKind::SettleRetries;
     const OPERATION: Operation = Operation::SettleRetries;
+    const GATHER: Gather = Gather::NONE;
 
     fn fits(&self) -> bool {
         let concerns_device = |outcome: &RetryOutcome| {

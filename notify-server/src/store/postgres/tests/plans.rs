@@ -17,7 +17,7 @@ pub(in crate::store::postgres) fn record(sql: &'static str) {
 /// The number of rows of each large table.
 const ROWS: u32 = 50_000;
 /// The tables that are small whatever the installation is.
-const SMALL: [&str; 3] = ["apps", "event_logs", "campaigns"];
+const SMALL: [&str; 4] = ["apps", "event_logs", "campaigns", "moves"];
 
 /// A sequential scan would make a set as slow as its table is large.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -92,17 +92,38 @@ async fn a_set_whose_commit_has_a_lost_reply_causes_a_resync() {
     first.close().await;
 }
 
+/// Without statistics, PostgreSQL scans all devices for each set.
+#[tokio::test]
+async fn a_table_that_grows_is_analyzed() {
+    let own = PostgresBackend::new();
+    let store = own.open();
+    let app = fixtures::app(&store).await;
+    let register = |number: u32| {
+        let device = fixtures::android(&format!("phone-{number}"));
+        store.register_device(app, device, NOW, None)
+    };
+    futures_util::future::try_join_all((0..300).map(register)).await.unwrap();
+    // The last write was answered before its thread analyzed the table. Closing waits for the thread.
+    store.close().await;
+    let known = own.0.numbers("select reltuples::bigint from pg_class where relname = 'devices'");
+    assert!(known[0] >= 256, "{known:?}");
+}
+
 /// A set leaves the mark of a move to the row-by-row write, which knows what it means.
 #[tokio::test]
 async fn a_moved_database_accepts_nothing() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
+    fixtures::registered(&store, app, fixtures::android("phone")).await;
     own.0.execute(
         "insert into moves (no, state, id, place, at)
          values (1, 'left', decode(repeat('00', 16), 'hex'), 'elsewhere', 1)",
     );
     assert_eq!(accept_many(&store, app, 3).await, (0, 3));
+    // A registration that changes nothing only reads, and fails too.
+    let unchanged = store.register_device(app, fixtures::android("phone"), NOW, None).await;
+    assert!(matches!(unchanged, Err(StoreError::Unavailable(_))), "{unchanged:?}");
     own.0.execute("delete from moves");
     assert_eq!(accept_many(&store, app, 3).await, (3, 0));
     store.close().await;
