@@ -22,10 +22,12 @@ pub struct EngineConfig {
     pub max_unacked: usize,
     /// Most devices of one page.
     pub page_rows: u32,
-    /// Number of outcomes after which a page commits.
+    /// Number of outcomes after which a task commits them.
     pub checkpoint_outcomes: usize,
-    /// Time after which a page commits the outcomes that it has.
+    /// Time after which a task commits the outcomes that it has.
     pub checkpoint_every: Duration,
+    /// As `checkpoint_every`, for pages.
+    pub page_checkpoint_every: Duration,
     /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,
     /// Whether several servers may share the database. If so, this server sends heartbeats, and it
@@ -69,8 +71,9 @@ impl Default for EngineConfig {
         Self {
             max_unacked: MAX_UNACKED_DEFAULT,
             page_rows: 1_000,
-            checkpoint_outcomes: 200,
+            checkpoint_outcomes: 500,
             checkpoint_every: Duration::from_millis(50),
+            page_checkpoint_every: Duration::from_millis(100),
             lease_ms: 15_000,
             clustered: false,
             heartbeat_ms: 3_000,

@@ -187,7 +187,7 @@ impl PageTask {
                     return PageEnd::Finished;
                 }
             }
-            let due_at = self.batch.due_at(self.lane.context.config.checkpoint_every);
+            let due_at = self.batch.due_at(self.lane.context.config.page_checkpoint_every);
             let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;

@@ -44,11 +44,15 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         Some(Defect::UnackedLimitExceeded) => 4,
         Some(_) | None => rng.usize(1..48),
     };
+    let page_rows = rng.u32(1..40);
+    let checkpoint_outcomes = rng.usize(1..12);
+    let checkpoint_every = Duration::from_millis(rng.u64(1..200));
     EngineConfig {
         max_unacked: limit,
-        page_rows: rng.u32(1..40),
-        checkpoint_outcomes: rng.usize(1..12),
-        checkpoint_every: Duration::from_millis(rng.u64(1..200)),
+        page_rows,
+        checkpoint_outcomes,
+        checkpoint_every,
+        page_checkpoint_every: checkpoint_every,
         lease_ms: if rng.bool() { 15_000 } else { rng.i64(1_000..15_000) },
         lane_devices_max: rng.usize(1..80),
         lane_pages_max: rng.usize(1..8),
