@@ -5,6 +5,7 @@
 mod bare;
 mod benches;
 mod caller;
+mod cpu_limit;
 mod http_load;
 mod instant_provider;
 mod paths;

@@ -11,6 +11,7 @@ use anyhow::{Context, ensure};
 use crate::benches::accept::{new_devices, post, registrations};
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
+use crate::cpu_limit::CpuLimit;
 use crate::http_load::{MakeRequest, load};
 use crate::paths::Paths;
 use crate::postgres::Postgres;
@@ -20,11 +21,19 @@ use crate::seed::{DAY_MS, DAYS, Seed, notification, now, set_registered_now};
 use crate::servers::{Sandbox, Server};
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
 
+/// The costs of one kind of work.
+#[derive(Default)]
+struct Work {
+    /// With the CPU time of the servers and of PostgreSQL.
+    costs: Costs,
+    /// The CPU time of PostgreSQL for each operation, in microseconds.
+    postgres: Vec<f64>,
+}
+
 /// The measurements of the fan-outs on one database.
 #[derive(Default)]
 struct FanOut {
-    /// The costs, with the CPU time of the servers and of PostgreSQL.
-    costs: Costs,
+    work: Work,
     /// The commits of the servers for each 1,000 devices.
     commits: Vec<f64>,
     /// The bytes written to disk for each device.
@@ -34,22 +43,28 @@ struct FanOut {
 /// The measurements on one kind of database.
 #[derive(Default)]
 struct Kind {
-    notify: Costs,
-    changed: Costs,
-    unchanged: Costs,
-    new: Costs,
+    notify: Work,
+    changed: Work,
+    unchanged: Work,
+    new: Work,
     /// The bytes of the log of PostgreSQL for each changed registration.
     log_bytes: Vec<f64>,
     /// Accepts with [`CONNECTIONS_MANY`] connections, which are divided among the servers. The CPU time
     /// is that of the servers alone.
     accepts_one: Costs,
     accepts_two: Costs,
+    /// The same with servers that get [`SERVER_CPU_PERCENT`] of a core each.
+    limited_one: Costs,
+    limited_two: Costs,
     one: FanOut,
     two: FanOut,
 }
 
 /// The number of connections with which one server and two servers are compared.
 const CONNECTIONS_MANY: usize = 256;
+/// The share of a core that a server gets where servers stand for machines of their own. Two such servers,
+/// PostgreSQL and the load generator fit on two cores.
+const SERVER_CPU_PERCENT: u64 = 25;
 
 /// A database, and the folder with its master key.
 struct Database<'p> {
@@ -79,13 +94,26 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let postgres_database =
         Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
     let (mut sqlite, mut on_postgres) = (Kind::default(), Kind::default());
+    let limits_work = match CpuLimit::new(SERVER_CPU_PERCENT) {
+        Ok(_) => true,
+        Err(missing) => {
+            section.notes.push(format!("databases: servers with limited CPU: missing ({missing})"));
+            false
+        }
+    };
     for _ in 0..scale.rounds {
         let other_load = OtherLoad::watch()?;
         section.flushes.push(flush_p50(paths.disk())?);
         sqlite_database.accept(scale, &mut sqlite).await?;
         postgres_database.accept(scale, &mut on_postgres).await?;
-        postgres_database.accept_with(1, scale, &mut on_postgres.accepts_one).await?;
-        postgres_database.accept_with(2, scale, &mut on_postgres.accepts_two).await?;
+        let Kind { accepts_one, accepts_two, limited_one, limited_two, .. } = &mut on_postgres;
+        postgres_database.accept_with(1, scale, None, accepts_one).await?;
+        postgres_database.accept_with(2, scale, None, accepts_two).await?;
+        if limits_work {
+            let limit = Some(SERVER_CPU_PERCENT);
+            postgres_database.accept_with(1, scale, limit, limited_one).await?;
+            postgres_database.accept_with(2, scale, limit, limited_two).await?;
+        }
         sqlite_database.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
         postgres_database.fan_out(scale.devices_many, 1, &mut on_postgres.one).await?;
         postgres_database.fan_out(scale.devices_many, 2, &mut on_postgres.two).await?;
@@ -135,23 +163,52 @@ fn move_installation(
     Ok(MoveResult { rows, per_second: rows as f64 / seconds })
 }
 
+/// What the servers and PostgreSQL have used.
+#[derive(Clone, Copy)]
+struct Used {
+    all: Usage,
+    /// The part of PostgreSQL.
+    of_postgres: Usage,
+}
+
+impl Work {
+    /// Adds a measurement, with the CPU time between `before` and `after`.
+    fn add(&mut self, cost: Cost, before: Used, after: Used) {
+        self.costs.0.push(Cost { cpu_us: after.all.cpu_us - before.all.cpu_us, ..cost });
+        let of_postgres = after.of_postgres.cpu_us - before.of_postgres.cpu_us;
+        self.postgres.push(of_postgres as f64 / cost.count as f64);
+    }
+
+    /// A text with the rate and the CPU time of an operation.
+    fn text(&self) -> String {
+        let of_postgres = median(&self.postgres);
+        let part = if of_postgres > 0.0 {
+            format!(", of which PostgreSQL {of_postgres:.1} µs")
+        } else {
+            String::new()
+        };
+        format!("{}{part}", self.costs.text())
+    }
+}
+
 impl Database<'_> {
     fn serve(&self) -> anyhow::Result<Server> {
         let url = self.postgres.map(Postgres::url);
         Ok(Server::start_on(self.paths, self.folder, url.as_deref())?.0)
     }
 
-    /// The CPU time and the bytes written of the servers and of PostgreSQL so far.
-    fn usage(&self, servers: &[Server]) -> anyhow::Result<Usage> {
-        let mut used = match self.postgres {
+    /// What the servers and PostgreSQL have used so far.
+    fn usage(&self, servers: &[Server]) -> anyhow::Result<Used> {
+        let of_postgres = match self.postgres {
             Some(postgres) => postgres.usage()?,
             None => Usage { cpu_us: 0, written: 0 },
         };
+        let mut all = of_postgres;
         for server in servers {
-            used.cpu_us += crate::proc::cpu_us(server.id())?;
-            used.written += written(server.id())?;
+            all.cpu_us += crate::proc::cpu_us(server.id())?;
+            all.written += written(server.id())?;
         }
-        Ok(used)
+        Ok(Used { all, of_postgres })
     }
 
     /// Measures durable accepts over many connections.
@@ -163,7 +220,7 @@ impl Database<'_> {
         let new = new_devices(self.seed);
         let servers = [self.serve()?];
         let target = (servers[0].address, servers[0].id());
-        for (make, costs) in [
+        for (make, work) in [
             (&notify, &mut kind.notify),
             (&unchanged, &mut kind.unchanged),
             (&changed, &mut kind.changed),
@@ -176,7 +233,7 @@ impl Database<'_> {
             }
             let (before, log_before) = (self.usage(&servers)?, self.log_bytes()?);
             let cost = load(target, scale.connections, scale.phase, make).await?;
-            costs.0.push(Cost { cpu_us: self.usage(&servers)?.cpu_us - before.cpu_us, ..cost });
+            work.add(cost, before, self.usage(&servers)?);
             if Arc::ptr_eq(make, &changed) {
                 let log_bytes = self.log_bytes()?.saturating_sub(log_before);
                 kind.log_bytes.push(log_bytes as f64 / cost.count as f64);
@@ -201,14 +258,25 @@ impl Database<'_> {
     }
 
     /// Measures durable accepts over [`CONNECTIONS_MANY`] connections to `count` servers.
+    /// Each server gets `percent` of a core, or as much as it can.
     async fn accept_with(
         &self,
         count: usize,
         scale: &Scale,
+        percent: Option<u64>,
         costs: &mut Costs,
     ) -> anyhow::Result<()> {
         let make = self.accepts();
+        // Dropped after the servers have stopped.
+        let mut limits = Vec::new();
         let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
+        if let Some(percent) = percent {
+            for server in &servers {
+                let limit = CpuLimit::new(percent)?;
+                limit.add(server.id())?;
+                limits.push(limit);
+            }
+        }
         let mut loads = tokio::task::JoinSet::new();
         for server in &servers {
             let (target, make, phase) = ((server.address, server.id()), make.clone(), scale.phase);
@@ -247,10 +315,10 @@ impl Database<'_> {
         let after = self.usage(&servers)?;
         let accepted = sandbox.take_accepted().await?;
         ensure!(accepted.tokens == devices, "accepted {}", accepted.tokens);
-        let cpu_us = after.cpu_us - before.cpu_us;
-        all.costs.0.push(Cost { count: devices, wall, cpu_us });
+        all.work.add(Cost { count: devices, wall, cpu_us: 0 }, before, after);
         all.commits.push(commits as f64 * 1_000.0 / devices as f64);
-        all.bytes.push(after.written.saturating_sub(before.written) as f64 / devices as f64);
+        let bytes = after.all.written.saturating_sub(before.all.written);
+        all.bytes.push(bytes as f64 / devices as f64);
         servers.into_iter().try_for_each(Server::stop)
     }
 }
@@ -284,87 +352,91 @@ fn lines(
     lines.extend([
         line(
             format!("fan-out, {devices} devices"),
-            format!("PostgreSQL, one server: {}", one.costs.text()),
-            format!("SQLite: {}", file.costs.text()),
-            rate_ratio(&one.costs, &file.costs),
+            format!("PostgreSQL, one server: {}", one.work.text()),
+            format!("SQLite: {}", file.work.text()),
+            one.work.costs.cpu_ratio(&file.work.costs),
+            Goal::Open,
         ),
         line(
             format!("fan-out, {devices} devices"),
-            format!("PostgreSQL, two servers: {}", two.costs.text()),
-            format!("one server: {}", one.costs.text()),
-            rate_ratio(&two.costs, &one.costs),
+            format!("PostgreSQL, two servers: {}", two.work.text()),
+            format!("one server: {}", one.work.text()),
+            two.work.costs.cpu_ratio(&one.work.costs),
+            Goal::Open,
         ),
         line(
             "the same, written".to_owned(),
             format!("PostgreSQL, one server: {}", written_text(one)),
             format!("SQLite: {}", written_text(file)),
             median_ratio(&one.bytes, &file.bytes),
+            Goal::Open,
         ),
         line(
             "the same, written".to_owned(),
             format!("PostgreSQL, two servers: {}", written_text(two)),
             format!("one server: {}", written_text(one)),
             median_ratio(&two.bytes, &one.bytes),
+            Goal::Open,
         ),
         line(
             format!("move of {devices} devices, compared"),
             format!("to PostgreSQL: {}", moved(there)),
             format!("back to SQLite: {}", moved(back)),
             there.per_second / back.per_second,
+            Goal::Open,
         ),
     ]);
     lines
 }
 
-/// The lines about accepted requests.
+/// The lines about accepted requests. The ratio is that of the CPU time.
 fn accept_lines(scale: &Scale, sqlite: &Kind, postgres: &Kind) -> Vec<Line> {
     let many = scale.connections;
     let devices = grouped(scale.devices_many as f64);
     let accepts = [
-        ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify),
-        ("POST /v1/devices, changed", &postgres.changed, &sqlite.changed),
-        ("POST /v1/devices, unchanged", &postgres.unchanged, &sqlite.unchanged),
-        ("POST /v1/devices, new", &postgres.new, &sqlite.new),
+        ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify, 1.5),
+        ("POST /v1/devices, changed", &postgres.changed, &sqlite.changed, 1.5),
+        ("POST /v1/devices, unchanged", &postgres.unchanged, &sqlite.unchanged, 1.2),
+        ("POST /v1/devices, new", &postgres.new, &sqlite.new, 2.0),
     ];
     let mut lines: Vec<Line> = accepts
         .into_iter()
-        .map(|(what, ours, baseline)| {
+        .map(|(what, ours, baseline, most)| {
             line(
                 format!("{what}, {many} connections, {devices} devices present"),
-                format!("PostgreSQL: {}", rate_text(ours)),
-                format!("SQLite: {}", rate_text(baseline)),
-                rate_ratio(ours, baseline),
+                format!("PostgreSQL: {}", ours.text()),
+                format!("SQLite: {}", baseline.text()),
+                ours.costs.cpu_ratio(&baseline.costs),
+                Goal::AtMost(most),
             )
         })
         .collect();
     let log_bytes = median(&postgres.log_bytes);
-    lines.extend([
-        line(
-            "bytes of the log for each changed registration".to_owned(),
-            format!("PostgreSQL: {}", grouped(log_bytes)),
-            "–".to_owned(),
-            f64::NAN,
-        ),
-        line(
+    lines.push(line(
+        "bytes of the log for each changed registration".to_owned(),
+        format!("PostgreSQL: {}", grouped(log_bytes)),
+        "–".to_owned(),
+        log_bytes,
+        Goal::BytesAtMost(7_000.0),
+    ));
+    let limited = format!(", {SERVER_CPU_PERCENT} % of a core for each server");
+    for (with, one, two, goal) in [
+        ("", &postgres.accepts_one, &postgres.accepts_two, Goal::Open),
+        (&*limited, &postgres.limited_one, &postgres.limited_two, Goal::AtLeast(1.3)),
+    ] {
+        lines.push(line(
             format!(
-                "POST /v1/notifications, {CONNECTIONS_MANY} connections, CPU of the servers alone"
+                "POST /v1/notifications, {CONNECTIONS_MANY} connections{with}; CPU of the servers alone"
             ),
-            format!("PostgreSQL, two servers: {}", rate_text(&postgres.accepts_two)),
-            format!("one server: {}", rate_text(&postgres.accepts_one)),
-            rate_ratio(&postgres.accepts_two, &postgres.accepts_one),
-        ),
-    ]);
+            format!("PostgreSQL, two servers: {}", two.text()),
+            format!("one server: {}", one.text()),
+            median_ratio(&two.rates(), &one.rates()),
+            goal,
+        ));
+    }
     lines
 }
 
-fn rate_ratio(costs: &Costs, baseline: &Costs) -> f64 {
-    median_ratio(&costs.rates(), &baseline.rates())
-}
-
-fn rate_text(costs: &Costs) -> String {
-    format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
-}
-
-fn line(what: String, figure: String, baseline: String, ratio: f64) -> Line {
-    Line { row: "databases", what, figure, baseline, ratio, goal: Goal::Open }
+fn line(what: String, figure: String, baseline: String, ratio: f64, goal: Goal) -> Line {
+    Line { row: "databases", what, figure, baseline, ratio, goal }
 }
