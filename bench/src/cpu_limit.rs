@@ -1,5 +1,5 @@
-//! A limit of the CPU time of a process, so that two servers on one machine have as much as two machines
-//! would give them.
+//! A limit of the CPU time of a process, so that two servers on one machine do not take CPU time from each
+//! other.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -62,8 +62,8 @@ struct Kind {
 
 /// The number of connections with which one server and two servers are compared.
 const CONNECTIONS_MANY: usize = 256;
-/// The share of a core that a server gets where servers stand for machines of their own. Two such servers,
-/// PostgreSQL and the load generator fit on two cores.
+/// The share of a core that a server gets where servers do not take CPU time from each other. Two such
+/// servers, PostgreSQL and the load generator fit on two cores.
 const SERVER_CPU_PERCENT: u64 = 25;
 
 /// A database, and the folder with its master key.
@@ -258,7 +258,7 @@ impl Database<'_> {
     }
 
     /// Measures durable accepts over [`CONNECTIONS_MANY`] connections to `count` servers.
-    /// Each server gets `percent` of a core, or as much as it can.
+    /// With `percent`, each server gets at most this share of a core.
     async fn accept_with(
         &self,
         count: usize,
@@ -389,7 +389,8 @@ fn lines(
     lines
 }
 
-/// The lines about accepted requests. The ratio is that of the CPU time.
+/// The lines about accepted requests. The ratio is that of the CPU time; for one server and two servers it is
+/// that of the rates.
 fn accept_lines(scale: &Scale, sqlite: &Kind, postgres: &Kind) -> Vec<Line> {
     let many = scale.connections;
     let devices = grouped(scale.devices_many as f64);
@@ -428,8 +429,8 @@ fn accept_lines(scale: &Scale, sqlite: &Kind, postgres: &Kind) -> Vec<Line> {
             format!(
                 "POST /v1/notifications, {CONNECTIONS_MANY} connections{with}; CPU of the servers alone"
             ),
-            format!("PostgreSQL, two servers: {}", two.text()),
-            format!("one server: {}", one.text()),
+            two.text_or("PostgreSQL, two servers", "no control groups of the CPU"),
+            one.text_or("one server", "no control groups of the CPU"),
             median_ratio(&two.rates(), &one.rates()),
             goal,
         ));

@@ -22,11 +22,11 @@ pub struct EngineConfig {
     pub max_unacked: usize,
     /// Most devices of one page.
     pub page_rows: u32,
-    /// Number of outcomes after which a task commits them.
+    /// Number of outcomes after which a page, a task of retries or the task of single devices commits.
     pub checkpoint_outcomes: usize,
-    /// Time after which a task commits the outcomes that it has.
+    /// Time after which a task of retries or of single devices commits the outcomes that it has.
     pub checkpoint_every: Duration,
-    /// As `checkpoint_every`, for pages.
+    /// Time after which a page commits the outcomes that it has.
     pub page_checkpoint_every: Duration,
     /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,

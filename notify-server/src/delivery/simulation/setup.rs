@@ -52,7 +52,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         page_rows,
         checkpoint_outcomes,
         checkpoint_every,
-        page_checkpoint_every: checkpoint_every,
+        page_checkpoint_every: checkpoint_every * 2,
         lease_ms: if rng.bool() { 15_000 } else { rng.i64(1_000..15_000) },
         lane_devices_max: rng.usize(1..80),
         lane_pages_max: rng.usize(1..8),

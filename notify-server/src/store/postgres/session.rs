@@ -63,7 +63,7 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
     ))
 }
 
-/// Takes the write lock together with other sets.
+/// Takes the write lock in shared mode.
 const LOCK_SHARED: &str =
     "select pg_advisory_xact_lock_shared(current_setting('notify.write_lock')::bigint)";
 /// Reads the mark of a move. A statement of its own, after the lock: its snapshot shows what the last
@@ -300,9 +300,10 @@ impl Session {
         let mark = self.prepared_set(FIND_MARK)?;
         let statement = self.prepared_set(sql)?;
         self.state.set(State::Open);
-        // All messages are sent before the first reply is awaited. After a failed one, the others
-        // fail too.
-        let (begun, locked, marks, rows) = self.query_blocking(async {
+        // All messages are sent before the first reply is awaited. After a failed lock or mark, the
+        // statement fails too. The lock and the statement each have their own limit.
+        let wait = self.reply_wait.get() + LOCK_WAIT;
+        let (begun, locked, marks, rows) = self.query_blocking_within(wait, async {
             let begin = self.client.batch_execute("begin isolation level read committed");
             let lock = self.client.query(&lock, &[]);
             let mark = self.client.query(&mark, &[]);

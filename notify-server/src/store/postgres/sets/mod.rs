@@ -57,8 +57,8 @@ const WRITERS_MAX: usize = 4;
 const ROWS_MAX: usize = WRITES_PER_COMMIT_MAX;
 /// The total [weight](WriteSet::weight) with which a set takes no further row.
 const WEIGHT_MAX: usize = 4_096;
-/// With so many rows, a set does not wait for more, and a further thread writes it. A row costs 60 µs
-/// in a set of 64, and 43 µs in one of 256.
+/// With so many rows, a set does not wait for more rows, nor for the thread that writes another set of
+/// its kind. A row costs 60 µs in a set of 64, and 43 µs in one of 256.
 const ROWS_ENOUGH: usize = 64;
 /// The longest wait of a set for the rows that it [expects](Gather::Expected).
 const GATHER_MAX: Duration = Duration::from_millis(5);
@@ -105,15 +105,15 @@ pub(in crate::store) enum SetKind {
 
 const KINDS: usize = SetKind::SettleRetries as usize + 1;
 
-/// How long a set waits for rows after its first one. A set costs nearly the same with one row and with
-/// twenty.
+/// How long a set waits for rows. Much of the cost of a set does not depend on its rows.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum Gather {
-    /// Until it has as many rows as the set before it, at most as long as that set took and
-    /// [`GATHER_MAX`]: the callers of a busy server send their next requests as soon as they have
-    /// the results of a set. The callers of an idle server do not wait, because its sets have one row.
+    /// Until it has as many rows as the set before it. The callers of a busy server send their next
+    /// requests as soon as they have the results of a set. The wait ends when the set before it
+    /// has ended for as long as it took, or for [`GATHER_MAX`]. So the callers of an idle server do
+    /// not wait.
     Expected,
-    /// This long.
+    /// This long after the first row.
     Fixed(Duration),
 }
 
@@ -127,7 +127,7 @@ impl Gather {
             _ if rows >= ROWS_ENOUGH => first,
             (Self::Fixed(delay), _) => first + delay,
             (Self::Expected, Some(last)) if rows < last.rows => {
-                first.max(last.ended_at) + last.took.min(GATHER_MAX)
+                first.max(last.ended_at + last.took.min(GATHER_MAX))
             }
             (Self::Expected, _) => first,
         }
@@ -144,7 +144,7 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     const OPERATION: Operation;
     /// How long a set waits for rows.
     const GATHER: Gather = Gather::Expected;
-    /// The table into which the set inserts a row for each of its rows, if it can grow quickly.
+    /// The table into which the set inserts rows, if it can grow quickly.
     const GROWING_TABLE: Option<GrowingTable> = None;
 
     /// Whether the write can be a row of a set at all.
@@ -169,7 +169,7 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     ) -> Result<Vec<Option<Self::Answer>>, StoreError>;
 }
 
-/// The transaction of a set. It begins with the first statement of [`SetTx::query`].
+/// The transaction of a set. The first statement of [`SetTx::query`] begins it.
 pub(in crate::store) struct SetTx<'c> {
     tx: WriteTx<'c>,
     session: &'c Session,
@@ -199,7 +199,7 @@ fn place_of(place: i64) -> usize {
 
 impl<'c> SetTx<'c> {
     /// Runs a statement whose parameters are arrays, in the transaction. The first one is sent
-    /// together with the begin of the transaction, to save a round trip.
+    /// together with `BEGIN`, to save a round trip.
     fn query(
         &self,
         sql: &'static str,
@@ -303,8 +303,8 @@ struct LastSet {
 
 impl Queue {
     /// Whether a thread may take a set as soon as [`Queue::ready_at`] has passed. A further thread
-    /// would make a short queue shorter, and its sets smaller and dearer.
-    fn is_open(&self) -> bool {
+    /// would make a short queue shorter, and a row of a smaller set costs more.
+    fn may_be_taken(&self) -> bool {
         !self.waiting.is_empty() && (self.writing == 0 || self.has_enough())
     }
 
@@ -318,12 +318,12 @@ impl Queue {
         Some(first.kind.gather.ready_at(first.arrived_at, self.waiting.len(), self.last))
     }
 
-    /// Whether the row that arrived last is a reason to wake a thread: it is the first one, or the
-    /// last one that the next set waits for.
+    /// Whether the row that arrived last is a reason to wake a thread: it is the first one, the last
+    /// one that the next set waits for, or enough for one more thread.
     fn wakes_a_thread(&self) -> bool {
         let rows = self.waiting.len();
         let expected = self.last.map_or(0, |last| last.rows);
-        self.is_open() && (rows == 1 || rows == expected || rows.is_multiple_of(ROWS_ENOUGH))
+        self.may_be_taken() && (rows == 1 || rows == expected || rows.is_multiple_of(ROWS_ENOUGH))
     }
 
     /// Takes the next set.
@@ -355,7 +355,7 @@ impl Queues {
         let kind = kinds.find(|kind| {
             let queue = &self.queues[*kind];
             let is_ready = || queue.ready_at().is_some_and(|ready_at| ready_at <= now);
-            queue.is_open() && (self.is_closed || is_ready())
+            queue.may_be_taken() && (self.is_closed || is_ready())
         })?;
         self.next = (kind + 1) % KINDS;
         Some((kind, self.queues[kind].take()))
@@ -363,7 +363,7 @@ impl Queues {
 
     /// When the next set is ready; `None` if no row waits for a thread.
     fn ready_at(&self) -> Option<Instant> {
-        self.queues.iter().filter(|queue| queue.is_open()).filter_map(Queue::ready_at).min()
+        self.queues.iter().filter(|queue| queue.may_be_taken()).filter_map(Queue::ready_at).min()
     }
 }
 
@@ -556,27 +556,28 @@ impl SetWriter {
             queue.writing -= 1;
             queue.last = Some(last);
             drop(queues);
-            if let Some((table, rows)) = grown_table {
-                // Rows of the kind that arrived meanwhile have waited for this set.
+            if let Some((table, writes)) = grown_table {
+                // Rows of the kind may have waited for this set. Another thread takes them, because
+                // this one analyzes the table first.
                 self.shared.changed.notify_one();
-                self.renew_statistics(table, rows);
+                self.renew_statistics(table, writes);
             }
         }
     }
 
-    /// Renews the statistics of a table into which this server has written `rows` rows. If that
-    /// fails, PostgreSQL renews them later.
-    fn renew_statistics(&mut self, table: GrowingTable, rows: u64) {
+    /// Renews the statistics of a table after `writes` writes, if they are outdated. If that fails,
+    /// PostgreSQL renews them later.
+    fn renew_statistics(&mut self, table: GrowingTable, writes: u64) {
         let session = self.connection.as_ref().map(session_of);
         let Some(Ok(session)) = session else { return };
-        let renewed = statistics::renew(session, table, rows);
+        let renewed = statistics::renew(session, table, writes);
         if renewed.is_err() && session.is_broken() {
             self.connection = None;
         }
     }
 
     /// Writes a set and answers its callers. Drops rows whose callers no longer wait. Returns a
-    /// table whose statistics should be renewed, with the number of rows that were written to it.
+    /// table whose statistics should be checked, with the number of writes that may have added to it.
     fn write(&mut self, mut set: Vec<Waiting>) -> Option<(GrowingTable, u64)> {
         set.retain(|waiting| waiting.job.is_awaited());
         let growing_table = set.first()?.kind.growing_table;
@@ -608,7 +609,7 @@ impl SetWriter {
             }
         }
         let table = growing_table?;
-        self.shared.statistics.add(table, written).map(|rows| (table, rows))
+        self.shared.statistics.add(table, written).map(|writes| (table, writes))
     }
 
     /// Runs and commits a set in one transaction.
@@ -626,11 +627,13 @@ impl SetWriter {
             Written::Rows => self.shared.commit(&connection, set),
             Written::Reads => connection.rollback(),
             Written::Nothing => {
-                if connection.rollback().is_ok() {
+                if connection.rollback().is_ok() && !connection.is_broken() {
                     self.connection = Some(connection);
                 }
                 return SetResult::RowByRow;
             }
+            // The connection ended since the last set. The row-by-row writes connect again.
+            Written::NotBegun(_) if connection.is_broken() => return SetResult::RowByRow,
             Written::NotBegun(error) => Err(error),
         };
         match committed {
@@ -691,8 +694,7 @@ impl Shared {
                 waiting.job.set_answer(answer);
             }
         }
-        let has_only_read = tx.is_read_only || !session.in_transaction();
-        if has_only_read { Written::Reads } else { Written::Rows }
+        if tx.is_read_only { Written::Reads } else { Written::Rows }
     }
 
     fn run_statements(
@@ -756,6 +758,8 @@ mod tests {
             (29, last(30, 2), 3),
             (29, last(30, 80), 6),
             (30, last(30, 2), 0),
+            // The callers of the last set have not come back in time.
+            (1, Some(LastSet { rows: 30, took: ms(2), ended_at: zero - ms(3) }), 0),
             // It does not wait for more than are enough.
             (63, last(200, 2), 3),
             (64, last(200, 2), 0),

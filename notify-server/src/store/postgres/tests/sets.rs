@@ -92,7 +92,7 @@ async fn a_set_whose_commit_has_a_lost_reply_causes_a_resync() {
     first.close().await;
 }
 
-/// Without statistics, PostgreSQL scans all devices for each set.
+/// Until then, PostgreSQL keeps a plan that scans all devices for each set.
 #[tokio::test]
 async fn a_table_that_grows_is_analyzed() {
     let own = PostgresBackend::new();
