@@ -21,8 +21,9 @@ const DEVICES: usize = 80;
 const NOTIFICATIONS: usize = 100;
 const EVENTS: usize = DEVICES * NOTIFICATIONS * 2;
 const ID_CHARS: usize = 255;
-/// The most additional memory of the server, in bytes. It is less than the size of the unread events.
-const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
+/// The most additional memory of the server, in bytes. It is less than the size of the unread events, which is
+/// about 90 MiB.
+const MEMORY_BYTES_MAX: u64 = 80 * 1_024 * 1_024;
 /// The receive buffer of a slow reader, in bytes.
 const RECEIVE_BYTES: u32 = 4_096;
 
@@ -76,7 +77,9 @@ fn begin_peak(server: &ServerProcess) -> Result<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_is_disconnected_and_delays_no_others() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let server = Launch::on(folder.path()).start().await?;
+    // Freed memory is returned at once, so that the peak is what the streams hold.
+    let launch = Launch::on(folder.path()).variable("MIMALLOC_PURGE_DELAY", "0");
+    let server = launch.start().await?;
     let key = server.api_key.clone().context("the first start shows a key")?;
     let (caller, at) =
         (Caller::app(&server.origin, &key), Endpoint { origin: &server.origin, key: &key });
