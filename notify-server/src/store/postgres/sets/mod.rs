@@ -556,23 +556,13 @@ impl SetWriter {
             queue.writing -= 1;
             queue.last = Some(last);
             drop(queues);
-            if let Some((table, writes)) = grown_table {
+            if let (Some((table, writes)), Some(connection)) = (grown_table, &self.connection) {
                 // Rows of the kind may have waited for this set. Another thread takes them, because
                 // this one analyzes the table first.
                 self.shared.changed.notify_one();
-                self.renew_statistics(table, writes);
+                // If this fails, PostgreSQL renews the statistics later.
+                let _ = statistics::renew(connection, table, writes);
             }
-        }
-    }
-
-    /// Renews the statistics of a table after `writes` writes, if they are outdated. If that fails,
-    /// PostgreSQL renews them later.
-    fn renew_statistics(&mut self, table: GrowingTable, writes: u64) {
-        let session = self.connection.as_ref().map(session_of);
-        let Some(Ok(session)) = session else { return };
-        let renewed = statistics::renew(session, table, writes);
-        if renewed.is_err() && session.is_broken() {
-            self.connection = None;
         }
     }
 

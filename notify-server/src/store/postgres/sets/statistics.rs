@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::store::postgres::session::Session;
-use crate::store::sql::Result;
+use super::session_of;
+use crate::store::sql::{Connection, Result};
 
 /// The number of writes from which statistics are checked. A scan of fewer rows costs little.
 const CHECKED_FROM: u64 = 256;
@@ -54,14 +54,14 @@ impl Statistics {
 
 /// Analyzes a table, if it has fewer rows according to its statistics than this process has made
 /// writes.
-pub(super) fn renew(session: &Session, table: GrowingTable, writes: u64) -> Result<()> {
+pub(super) fn renew(connection: &Connection, table: GrowingTable, writes: u64) -> Result<()> {
     let table = table.name();
-    let rows = session.read_number(&format!(
+    let rows = session_of(connection)?.read_number(&format!(
         "select reltuples::bigint from pg_class where oid = to_regclass('{table}')"
     ))?;
     // Without statistics, the number is -1.
     if rows.is_some_and(|rows| u64::try_from(rows).unwrap_or(0) < writes) {
-        session.execute_batch(&format!("analyze {table}"))?;
+        connection.analyze(table)?;
     }
     Ok(())
 }
