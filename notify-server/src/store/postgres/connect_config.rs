@@ -10,10 +10,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
 use super::schema::name_locks;
-use super::session::Session;
 use super::session::{
-    CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, REPLY_WAIT, TCP_WAIT,
-    configure_session,
+    CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, Losses, REPLY_WAIT,
+    Session, TCP_WAIT, configure_session,
 };
 use super::tls;
 use super::url::DatabaseUrl;
@@ -39,6 +38,7 @@ pub(super) struct ConnectConfig {
     tls: Option<MakeRustlsConnect>,
     /// The host, port, name and schema of the database, for display.
     pub(super) place: String,
+    losses: Losses,
     /// Whether each statement waits a random moment before it runs.
     #[cfg(test)]
     pub(super) has_pauses: bool,
@@ -64,6 +64,7 @@ impl ConnectConfig {
             in_any_order: parsed.config.get_load_balance_hosts() == LoadBalanceHosts::Random,
             tls: tls::connector(&parsed.tls)?,
             place: parsed.place,
+            losses: Losses::default(),
             #[cfg(test)]
             has_pauses: false,
         })
@@ -82,7 +83,7 @@ impl ConnectConfig {
             .build()
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
         let client = runtime.block_on(self.connect_client()).map_err(Error::Postgres)?;
-        let session = Session::new(runtime, client);
+        let session = Session::new(runtime, client, self.losses.clone());
         #[cfg(test)]
         session.has_pauses.set(self.has_pauses);
         configure_session(&session)?;

@@ -4,6 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -83,6 +85,22 @@ enum State {
     Failed,
 }
 
+/// How many connections of the process were lost silently. Such a loss often affects all connections,
+/// and each would find it only after [`REPLY_WAIT`]. So all older connections are opened again after
+/// the first loss.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Losses(Arc<AtomicU64>);
+
+impl Losses {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A connection.
 pub(in crate::store) struct Session {
     /// `None` after the session is dropped.
@@ -96,6 +114,9 @@ pub(in crate::store) struct Session {
     pending_sql: Cell<&'static str>,
     /// Whether the connection is unusable.
     is_broken: Cell<bool>,
+    losses: Losses,
+    /// The count of losses when the connection was opened.
+    losses_before: u64,
     /// The longest wait for a reply.
     pub(super) reply_wait: Cell<Duration>,
     /// Whether each statement waits a random moment before it runs, so that the statements of
@@ -115,8 +136,10 @@ impl Drop for Session {
 
 impl Session {
     /// Makes a session from an open connection and the runtime that drives it.
-    pub(super) fn new(runtime: Runtime, client: Client) -> Self {
+    pub(super) fn new(runtime: Runtime, client: Client, losses: Losses) -> Self {
         Self {
+            losses_before: losses.count(),
+            losses,
             runtime: Some(runtime),
             client,
             statements: RefCell::default(),
@@ -153,7 +176,10 @@ impl Session {
         match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(self.failed(error.into())),
-            Err(_) => Err(self.failed(Failure::Late(wait))),
+            Err(_) => {
+                self.losses.add();
+                Err(self.failed(Failure::Late(wait)))
+            }
         }
     }
 
@@ -301,9 +327,8 @@ impl Session {
         let statement = self.prepared_set(sql)?;
         self.state.set(State::Open);
         // All messages are sent before the first reply is awaited. After a failed lock or mark, the
-        // statement fails too. The lock and the statement each have their own limit.
-        let wait = self.reply_wait.get() + LOCK_WAIT;
-        let (begun, locked, marks, rows) = self.query_blocking_within(wait, async {
+        // statement fails too.
+        let (begun, locked, marks, rows) = self.query_blocking(async {
             let begin = self.client.batch_execute("begin isolation level read committed");
             let lock = self.client.query(&lock, &[]);
             let mark = self.client.query(&mark, &[]);
@@ -383,8 +408,12 @@ impl Session {
     }
 
     /// Whether the connection is open, as far as this process knows. The end of an idle connection is
-    /// found here: its task runs only while a call blocks on the runtime.
+    /// found here: its task runs only while a call blocks on the runtime. False after a
+    /// [silent loss](Losses) of another connection.
     pub(in crate::store) fn is_open(&self) -> bool {
+        if self.losses.count() != self.losses_before {
+            return false;
+        }
         if let Some(runtime) = &self.runtime {
             runtime.block_on(async {
                 // The first turn reads the socket, and the second lets the connection see its end.

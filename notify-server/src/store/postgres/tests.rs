@@ -9,9 +9,11 @@ mod tables;
 mod tls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use notify_core::{NotificationId, Platform};
 
+use super::connect_config::ConnectConfig;
 use super::testing::{TestCluster, TestDatabase};
 use super::{DatabaseUrl, OpenError, PostgresOptions, SetMode};
 use crate::store::contract::{Backend, fixtures};
@@ -169,6 +171,20 @@ async fn broken_connections_are_replaced() {
     store.close().await;
 }
 
+/// A silent loss takes seconds to notice. A server with many lost connections would otherwise notice one
+/// after another.
+#[test]
+fn one_silent_loss_replaces_all_older_connections() {
+    let own = PostgresBackend::new();
+    let config = ConnectConfig::of(&own.url()).unwrap();
+    let [lost, older] = [(); 2].map(|()| config.connect().unwrap());
+    assert!(older.is_open());
+    lost.reply_wait.set(Duration::from_millis(1));
+    lost.execute_batch("select pg_sleep(10)").unwrap_err();
+    assert!(!older.is_open());
+    assert!(config.connect().unwrap().is_open());
+}
+
 #[tokio::test]
 async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back() {
     let own = PostgresBackend::new();
@@ -270,9 +286,7 @@ impl ChangeRecorder {
                 self.1.notified().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(30), recorded)
-            .await
-            .expect("it is recorded");
+        tokio::time::timeout(Duration::from_secs(30), recorded).await.expect("it is recorded");
     }
 }
 

@@ -73,8 +73,7 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was still open a moment ago. A transaction shows it with its begin; a
-    /// statement without a transaction needs this.
+    /// Whether the connection was still open a moment ago, as far as this process knows.
     pub(in crate::store) fn is_open(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,

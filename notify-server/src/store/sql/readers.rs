@@ -261,10 +261,10 @@ impl ReconnectingConnection {
     /// Begins a read and returns the connection for it. Opens a new connection if the old one has
     /// broken since the last read.
     fn begin(&mut self, scope: ReadScope) -> sql::Result<&Connection> {
-        if let Some(connection) = self.connection.take() {
+        if let Some(connection) = self.connection.take().filter(Connection::is_open) {
             let begun = match scope {
-                ReadScope::Statement if connection.is_open() => Ok(()),
-                ReadScope::Statement | ReadScope::Snapshot => connection.begin_read(),
+                ReadScope::Statement => Ok(()),
+                ReadScope::Snapshot => connection.begin_read(),
             };
             match begun {
                 Ok(()) => return Ok(self.connection.insert(connection)),

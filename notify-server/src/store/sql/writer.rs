@@ -567,7 +567,7 @@ fn begin<'k>(
     slot: &'k mut Option<Connection>,
     backend: &mut dyn WriterBackend,
 ) -> SqlResult<&'k Connection> {
-    if let Some(connection) = slot.take() {
+    if let Some(connection) = slot.take().filter(Connection::is_open) {
         match begin_write_checked(&connection) {
             Ok(()) => return Ok(slot.insert(connection)),
             Err(_) if connection.is_broken() => {}
