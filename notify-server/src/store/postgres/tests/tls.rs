@@ -60,7 +60,7 @@ fn version_1(key: &KeyPair) -> Vec<u8> {
         serial_number: SerialNumber::from(1_u8),
         signature: algorithm.clone(),
         issuer: name.clone(),
-        validity: Validity::from_now(std::time::Duration::from_secs(86_400)).unwrap(),
+        validity: Validity::from_now(Duration::from_secs(86_400)).unwrap(),
         subject: name,
         subject_public_key_info: SubjectPublicKeyInfoOwned::from_der(&public_key).unwrap(),
         issuer_unique_id: None,
