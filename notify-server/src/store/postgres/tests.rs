@@ -179,8 +179,8 @@ fn one_silent_loss_replaces_all_older_connections() {
     let config = ConnectConfig::of(&own.url()).unwrap();
     let [lost, older] = [(); 2].map(|()| config.connect().unwrap());
     assert!(older.is_open());
-    lost.reply_wait.set(Duration::from_millis(1));
-    lost.execute_batch("select pg_sleep(10)").unwrap_err();
+    lost.reply_wait.set(Duration::ZERO);
+    lost.execute_batch("select 1").unwrap_err();
     assert!(!older.is_open());
     assert!(config.connect().unwrap().is_open());
 }
