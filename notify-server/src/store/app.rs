@@ -11,7 +11,7 @@ use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{
-    self, Connection, OptionalExtension, Row, Type, begin_write_checked, params,
+    self, Connection, OptionalExtension, Row, Type, WriteScope, begin_write_checked, params,
 };
 use crate::store::{
     AppNo, Change, DeviceKey, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
@@ -406,7 +406,7 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
         let Some(app) = app else { return Ok(()) };
         let mut has_more = true;
         while has_more {
-            begin_write_checked(connection)?;
+            begin_write_checked(connection, WriteScope::Installation)?;
             has_more = erase_step(connection, app)?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Written);
             connection.commit()?;

@@ -10,7 +10,7 @@ use crate::store::feed::{self, items_of};
 use crate::store::sql::error::{inserted, internal};
 use crate::store::sql::row::{case_fold, require_app, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, WriteScope, params};
 use crate::store::{
     AppNo, EnrichmentChange, FeedItemRow, Idempotent, IdempotentRequest, Operation, Store,
     StoreError,
@@ -78,7 +78,7 @@ impl Store {
         app: AppNo,
         draft: CampaignDraft,
     ) -> Result<(), StoreError> {
-        self.write(Operation::ReplaceCampaign, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::ReplaceCampaign, move |tx| {
             replace(tx, app, &draft)?;
             record_changes(tx, app, &draft);
             Ok(())
@@ -93,7 +93,7 @@ impl Store {
         id: CampaignId,
         status: CampaignStatus,
     ) -> Result<(), StoreError> {
-        self.write(Operation::SetCampaignStatus, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::SetCampaignStatus, move |tx| {
             let state = read_state(tx, app, id)?;
             if state.is_default && status == CampaignStatus::Disabled {
                 let what = "the default campaign cannot be disabled";
@@ -109,7 +109,7 @@ impl Store {
 
     /// Deletes a campaign that no notification names.
     pub async fn delete_campaign(&self, app: AppNo, id: CampaignId) -> Result<(), StoreError> {
-        self.write(Operation::DeleteCampaign, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::DeleteCampaign, move |tx| {
             let state = read_state(tx, app, id)?;
             if state.is_default {
                 return Err(StoreError::refused("id", "the default campaign cannot be deleted"));

@@ -30,7 +30,7 @@ use crate::store::postgres::{RegisterDevice, WriteLastSeen};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, list_of};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, WriteScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,
@@ -151,7 +151,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let search = self.search_requests(app, &id).await?;
         let key = self
-            .write(Operation::DeleteDevice, move |tx| {
+            .write_to(WriteScope::app(app), Operation::DeleteDevice, move |tx| {
                 let key = erase::erase_device(tx, app, &id, at)?;
                 erase::remove_from_requests(tx, app, &id, &search)?;
                 Ok(key)
@@ -183,7 +183,10 @@ impl Store {
         id: DeviceId,
         name: String,
     ) -> Result<(), StoreError> {
-        self.write(Operation::RemoveTag, move |tx| tags::remove(tx, app, &id, &name)).await
+        self.write_to(WriteScope::app(app), Operation::RemoveTag, move |tx| {
+            tags::remove(tx, app, &id, &name)
+        })
+        .await
     }
 
     /// Lists the tags of an application by name. Each has the number of devices that have it set to

@@ -15,7 +15,7 @@ use crate::store::page::CursorCodec;
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, WriteScope, params};
 use crate::store::{
     AppNo, Change, DeviceKey, MESSAGES_KEPT_MS, NotificationNo, Operation, PageRequest, Store,
     StoreError,
@@ -166,7 +166,10 @@ impl Store {
         if is_long_enough {
             return Ok(());
         }
-        self.write(Operation::KeepEvents, move |tx| extend_retention(tx, app, until, now)).await
+        self.write_to(WriteScope::app(app), Operation::KeepEvents, move |tx| {
+            extend_retention(tx, app, until, now)
+        })
+        .await
     }
 
     /// Reads the events of these types after a position. Scans at most [`EVENTS_PER_READ_MAX`]

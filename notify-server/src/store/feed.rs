@@ -5,7 +5,9 @@ use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
 use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, require_app, unexpected_value, uuid_at};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params, seq_of};
+use crate::store::sql::{
+    self, Connection, OptionalExtension, Row, Type, WriteScope, params, seq_of,
+};
 use crate::store::{
     AppNo, EnrichmentChange, Idempotent, IdempotentRequest, Operation, Page, PageRequest, Store,
     StoreError,
@@ -157,7 +159,7 @@ impl Store {
 
     /// Deletes a feed. A feed that a campaign uses is refused with the path `id`.
     pub async fn delete_feed(&self, app: AppNo, id: FeedId) -> Result<(), StoreError> {
-        self.write(Operation::DeleteFeed, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::DeleteFeed, move |tx| {
             require_app(tx, app)?;
             let no = number_of(tx, app, id)?.ok_or(StoreError::NotFound)?;
             let used = tx
@@ -197,7 +199,7 @@ impl Store {
         claim: i64,
         fetch: FeedFetch,
     ) -> Result<(), StoreError> {
-        self.write(Operation::FinishFeed, move |tx| {
+        self.write_to(WriteScope::key(feed.0), Operation::FinishFeed, move |tx| {
             if let Some(app) = finish(tx, feed, claim, &fetch)? {
                 tx.changed(EnrichmentChange::FeedItems(app));
             }

@@ -101,7 +101,7 @@ fn store_response(
 }
 
 /// Deletes at most `limit` records that were stored at `until` or earlier, and returns their
-/// number. Each record is deleted with its own statement: one statement with `in` over the three
+/// number. Skips records that another server is deleting. Each record is deleted with its own statement: one statement with `in` over the three
 /// key columns would scan every record of the application.
 pub(super) fn delete_expired(
     tx: &Connection,
@@ -111,7 +111,7 @@ pub(super) fn delete_expired(
     let expired = tx
         .prepare_cached(
             "select app_no, path, key from idempotency indexed by idempotency_by_age
-             where at <= ?1 order by at limit ?2",
+             where at <= ?1 order by at limit ?2 /* for update skip locked */",
         )?
         .query_map([until.as_ms(), count(limit)], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))

@@ -4,6 +4,7 @@
 use notify_core::{AnswerId, DeviceId, Endpoint, NotificationId, Platform, Timestamp};
 
 use crate::store::device::inbound;
+use crate::store::sql::WriteScope;
 use crate::store::sql::row::require_app;
 use crate::store::{AppNo, Operation, Store, StoreError};
 
@@ -120,7 +121,7 @@ impl Store {
         if !has_changes {
             return Ok(());
         }
-        self.write(Operation::TakeInbound, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::TakeInbound, move |tx| {
             require_app(tx, app)?;
             events.iter().try_for_each(|event| inbound::apply(tx, app, event, now))
         })

@@ -102,7 +102,7 @@ use self::postgres::{SetWriters, WriteSet};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
-use self::sql::{Connection, FileMissing, Listeners, ReadScope, Readers, Writer};
+use self::sql::{Connection, FileMissing, Listeners, ReadScope, Readers, WriteScope, Writer};
 
 /// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
@@ -210,7 +210,8 @@ impl Store {
         self.readers.read(ReadScope::Statement, work)
     }
 
-    /// Runs a write in a transaction, and returns once its commit is durable.
+    /// Runs a write in a transaction, and returns once its commit is durable. The write may change
+    /// anything.
     fn write<T, F>(
         &self,
         operation: Operation,
@@ -220,14 +221,28 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.writer.write(operation, work)
+        self.writer.write(operation, WriteScope::Installation, work)
+    }
+
+    /// As [`Store::write`], but the write changes only rows of `scope`.
+    fn write_to<T, F>(
+        &self,
+        scope: WriteScope,
+        operation: Operation,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.writer.write(operation, scope, work)
     }
 
     /// Runs a write, in a set if the database has sets and the write fits one.
     async fn write_in_set<R: WriteSet>(&self, row: R) -> Result<R::Answer, StoreError> {
         match &self.sets {
             Some(sets) => sets.write(row).await,
-            None => self.write(R::OPERATION, move |tx| row.write_alone(tx)).await,
+            None => self.write_to(row.scope(), R::OPERATION, move |tx| row.write_alone(tx)).await,
         }
     }
 
@@ -244,7 +259,9 @@ impl Store {
         T: Serialize + Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work))
+        self.write_to(WriteScope::app(app), operation, move |tx| {
+            idempotency::run(tx, app, once.as_ref(), work)
+        })
     }
 
     /// Checks with one read and one write that the storage works, for `readyz`.

@@ -23,7 +23,7 @@ use crate::store::delivery::{
 use crate::store::device::keys_by_ids;
 use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, Type, params};
+use crate::store::sql::{Connection, OptionalExtension, Type, WriteScope, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
     Page, PageRequest, Store, StoreError, idempotency,
@@ -245,7 +245,10 @@ impl Store {
         id: NotificationId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Operation::CancelNotification, move |tx| cancel(tx, app, &id, at)).await
+        self.write_to(WriteScope::app(app), Operation::CancelNotification, move |tx| {
+            cancel(tx, app, &id, at)
+        })
+        .await
     }
 }
 

@@ -8,7 +8,7 @@ use notify_core::{AppId, AppStatus, DeviceId, Subscription, Tag, Timestamp, WebA
 use crate::store::app::app_no;
 use crate::store::device::register;
 use crate::store::sql::row::unexpected_value;
-use crate::store::sql::{OptionalExtension, Type, params};
+use crate::store::sql::{OptionalExtension, Type, WriteScope, params};
 use crate::store::{AppNo, Change, Operation, Store, StoreError};
 
 /// An application that allows browsers to register.
@@ -111,7 +111,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<SubscribedBrowser, StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.write(Operation::SubscribeBrowser, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::SubscribeBrowser, move |tx| {
             register::subscribe_browser(tx, &seen, app, browser, at)
         })
         .await

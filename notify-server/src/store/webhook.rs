@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::row::{count_at, require_app, uuid_at};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, WriteScope, params};
 use crate::store::{
     AppNo, Change, EventTypes, Idempotent, IdempotentRequest, Operation, Page, PageRequest, Store,
     StoreError, event,
@@ -247,12 +247,15 @@ impl Store {
         change: WebhookChange,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Operation::ChangeWebhook, move |tx| self::change(tx, app, id, &change, at)).await
+        self.write_to(WriteScope::app(app), Operation::ChangeWebhook, move |tx| {
+            self::change(tx, app, id, &change, at)
+        })
+        .await
     }
 
     /// Deletes a webhook with its messages.
     pub async fn delete_webhook(&self, app: AppNo, id: WebhookId) -> Result<(), StoreError> {
-        self.write(Operation::DeleteWebhook, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::DeleteWebhook, move |tx| {
             let no = number_of(tx, app, id)?;
             for sql in [
                 "delete from webhook_messages where webhook_no = ?1",
@@ -379,7 +382,8 @@ impl Store {
         &self,
         claim: WebhookClaim,
     ) -> Result<Option<ClaimedWebhook>, StoreError> {
-        self.write(Operation::ClaimMessages, move |tx| message::claim(tx, &claim)).await
+        let scope = WriteScope::key(claim.webhook.0);
+        self.write_to(scope, Operation::ClaimMessages, move |tx| message::claim(tx, &claim)).await
     }
 
     /// Releases all claims. Called when a server starts and no other server can use the database:
@@ -394,7 +398,9 @@ impl Store {
         &self,
         outcome: AttemptOutcome,
     ) -> Result<Option<&'static str>, StoreError> {
-        self.write(Operation::SettleMessage, move |tx| message::settle(tx, &outcome)).await
+        let scope = WriteScope::key(outcome.webhook.0);
+        self.write_to(scope, Operation::SettleMessage, move |tx| message::settle(tx, &outcome))
+            .await
     }
 }
 

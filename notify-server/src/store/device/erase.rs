@@ -80,7 +80,7 @@ pub(super) fn begin_search(
     connection: &Connection,
     app: AppNo,
 ) -> Result<RequestSearch, StoreError> {
-    connection.wait_for_writes()?;
+    connection.wait_for_writes(app)?;
     let last = connection
         .prepare_cached(
             "select coalesce(max(no), 0) from notifications where app_no = ?1 and names_devices = 1",

@@ -2,10 +2,10 @@
 //! logs.
 //!
 //! Several servers can use one database, and all of them are equal. The writer thread of each
-//! server runs row-by-row writes in order, as on SQLite. Each batch takes the write lock of the
-//! installation, so it runs alone. Frequent writes are in sets (`sets/`), which share this lock: the
-//! sets of all servers run at the same time. A server sends the changes of each commit to the other
-//! servers (`change_codec.rs`, `listener.rs`).
+//! server runs row-by-row writes in order, as on SQLite. They run alone in their application, or in
+//! the installation if they concern all of it (`sql/scope.rs`). Frequent writes are in sets (`sets/`):
+//! the sets of all servers run at the same time. A server sends the changes of each commit to the
+//! other servers (`change_codec.rs`, `listener.rs`).
 
 mod bulk;
 mod change_codec;

@@ -15,9 +15,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::failure::Failure;
-pub(super) use super::schema::WRITE_LOCK;
+pub(super) use super::schema::{APP_LOCKS, WRITE_LOCK};
 use super::statements::{StatementKind, Statements};
-use crate::store::sql::{Error, Result, Value};
+use crate::store::AppNo;
+use crate::store::sql::{Error, Result, Value, WriteScope};
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
 // within seconds, and a server notices a dead database within seconds.
@@ -65,9 +66,11 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
     ))
 }
 
-/// Takes the write lock in shared mode.
-const LOCK_SHARED: &str =
-    "select pg_advisory_xact_lock_shared(current_setting('notify.write_lock')::bigint)";
+/// Takes the write lock and locks of applications in shared mode, in this order.
+const LOCK_SHARED: &str = "select pg_advisory_xact_lock_shared(no) from unnest(
+    array[current_setting('notify.write_lock')::bigint]
+    || (select array_agg(current_setting('notify.app_locks')::bigint + app order by app)
+        from unnest($1::bigint[]) app)) no";
 /// Reads the mark of a move. A statement of its own, after the lock: its snapshot shows what the last
 /// holder of the lock has committed.
 const FIND_MARK: &str = "select no from moves";
@@ -289,19 +292,20 @@ impl Session {
     /// Begins a write transaction. Waits until no other server has the write lock.
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         self.begin(&format!(
-            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK})"
+            "begin isolation level read committed; {}",
+            lock_alone(WriteScope::Installation)
         ))
     }
 
-    /// Begins a write transaction and returns whether the database has the mark of a move. This
-    /// takes one round trip.
-    pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
+    /// Begins a write transaction for row-by-row writes to `scope`, and returns whether the database
+    /// has the mark of a move. This takes one round trip.
+    pub(in crate::store) fn begin_write_and_find_mark(&self, scope: WriteScope) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(
-            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
-             {FIND_MARK}"
+            "begin isolation level read committed; {}; {FIND_MARK}",
+            lock_alone(scope)
         )))?;
-        // The row of the lock has another column.
+        // The rows of the locks have another column.
         let is_mark = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => {
                 row.columns().first().is_some_and(|column| column.name() == "no")
@@ -311,26 +315,29 @@ impl Session {
         Ok(messages.iter().any(is_mark))
     }
 
-    /// Begins the transaction of a set and runs its first statement, in one round trip. Sets of all
-    /// servers run concurrently, and no transaction of [`Session::begin_write`] runs at the same
-    /// time.
+    /// Begins the transaction of a set that writes to `scope`, and runs its first statement, in one
+    /// round trip. Sets of all servers run concurrently. No row-by-row write to the same scope runs
+    /// at the same time.
     ///
     /// # Errors
     /// When the transaction did not begin.
     pub(super) fn begin_set(
         &self,
+        scope: WriteScope,
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<SetBegin> {
         let lock = self.prepared_set(LOCK_SHARED)?;
         let mark = self.prepared_set(FIND_MARK)?;
         let statement = self.prepared_set(sql)?;
+        let app_locks: Vec<i64> = scope.app_locks().numbers().collect();
+        let app_locks: [&(dyn ToSql + Sync); 1] = [&app_locks];
         self.state.set(State::Open);
         // All messages are sent before the first reply is awaited. After a failed lock or mark, the
         // statement fails too.
         let (begun, locked, marks, rows) = self.query_blocking(async {
             let begin = self.client.batch_execute("begin isolation level read committed");
-            let lock = self.client.query(&lock, &[]);
+            let lock = self.client.query(&lock, &app_locks);
             let mark = self.client.query(&mark, &[]);
             Ok(join4(begin, lock, mark, self.client.query(&statement, parameters)).await)
         })?;
@@ -341,10 +348,10 @@ impl Session {
         Ok(SetBegin::Begun(rows.map_err(|error| self.failed(error.into()))))
     }
 
-    /// Waits until all transactions of sets that have begun have ended. Blocks new ones until the
+    /// Waits until all writes to an application that have begun have ended. Blocks new ones until the
     /// end of the current transaction.
-    pub(in crate::store) fn wait_for_writes(&self) -> Result<()> {
-        self.execute_batch(&format!("select pg_advisory_xact_lock({WRITE_LOCK})"))
+    pub(in crate::store) fn wait_for_writes(&self, app: AppNo) -> Result<()> {
+        self.execute_batch(&lock_alone(WriteScope::app(app)))
     }
 
     /// Begins a read transaction on one snapshot.
@@ -433,6 +440,24 @@ impl Session {
     /// Whether a transaction is open or has failed and is not rolled back yet.
     pub(in crate::store) fn in_transaction(&self) -> bool {
         self.state.get() != State::None && !self.is_broken()
+    }
+}
+
+/// Statements that take the locks of row-by-row writes to `scope`. Every transaction takes the write
+/// lock first, and then the locks of applications in the order of their numbers, so locks cannot cause
+/// deadlocks.
+fn lock_alone(scope: WriteScope) -> String {
+    match scope {
+        WriteScope::Installation => format!("select pg_advisory_xact_lock({WRITE_LOCK})"),
+        WriteScope::Apps(locks) => {
+            let locks = locks
+                .numbers()
+                .map(|number| format!("; select pg_advisory_xact_lock({APP_LOCKS} + {number})"));
+            format!(
+                "select pg_advisory_xact_lock_shared({WRITE_LOCK}){}",
+                locks.collect::<String>()
+            )
+        }
     }
 }
 

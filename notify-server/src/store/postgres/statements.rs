@@ -106,7 +106,7 @@ pub(super) fn type_of(kind: Type) -> PgType {
 
 /// Translates a statement. `?1` becomes `$1`, and `instr` becomes `strpos`. `max` with two
 /// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`. Hints for the
-/// query planner of SQLite are removed.
+/// query planner of SQLite are removed. `for update skip locked` is a comment for SQLite.
 pub(super) fn to_postgres_sql(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
@@ -114,6 +114,9 @@ pub(super) fn to_postgres_sql(sql: &str) -> String {
         if let Some(after) = rest.strip_prefix("indexed by ") {
             let name = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             rest = &after[name.unwrap_or(after.len())..];
+        } else if let Some(after) = rest.strip_prefix("/* for update skip locked */") {
+            out.push_str("for update skip locked");
+            rest = after;
         } else if let Some(after) = rest.strip_prefix("instr(") {
             out.push_str("strpos(");
             rest = after;
@@ -174,6 +177,7 @@ mod tests {
                 "max(coalesce(a, 0), (select max(no) from t))",
                 "greatest(coalesce(a, 0), (select max(no) from t))",
             ),
+            ("limit 1 /* for update skip locked */", "limit 1 for update skip locked"),
             ("where instr(name, ?1) > 0", "where strpos(name, $1) > 0"),
             (
                 "in (select value from json_each(json(?1)))",

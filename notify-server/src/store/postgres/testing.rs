@@ -211,15 +211,15 @@ impl TestDatabase {
     /// # Panics
     /// When it fails.
     #[cfg(test)]
-    pub(super) fn hold(&self, sql: &'static str) -> HeldTransaction {
-        let url = self.url();
+    pub(super) fn hold(&self, sql: &str) -> HeldTransaction {
+        let (url, sql) = (self.url(), sql.to_owned());
         let (release, released) = std::sync::mpsc::channel::<()>();
         let (begun, has_begun) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             on_session(&url, move |session| {
                 let limits = "set idle_in_transaction_session_timeout = 0; begin";
                 session.execute_batch(limits).expect("the statement is right");
-                session.execute_batch(sql).expect("the statement is right");
+                session.execute_batch(&sql).expect("the statement is right");
                 begun.send(()).expect("the test waits");
                 // An error means that the test has dropped the sender.
                 let _ = released.recv();

@@ -4,8 +4,10 @@
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
+use crate::store::AppNo;
 use crate::store::postgres::Session;
 use crate::store::sql::error::{Error, Result};
+use crate::store::sql::scope::WriteScope;
 use crate::store::sql::value::{ColumnRef, FromColumn, Params, Type, Value};
 
 /// A connection to a database.
@@ -53,15 +55,15 @@ impl Connection {
         }
     }
 
-    /// Begins a write transaction. Returns whether the database has the mark of a move. Callers use
-    /// `moves::begin_write_checked`, which decides what the mark means.
-    pub(in crate::store) fn begin_write_and_find_mark(&self) -> Result<bool> {
+    /// Begins a write transaction for writes to `scope`. Returns whether the database has the mark of
+    /// a move. Callers use `moves::begin_write_checked`, which decides what the mark means.
+    pub(in crate::store) fn begin_write_and_find_mark(&self, scope: WriteScope) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
                 run(connection, "begin immediate")?;
                 Ok(connection.prepare_cached("select no from moves")?.exists([])?)
             }
-            Self::Postgres(session) => session.begin_write_and_find_mark(),
+            Self::Postgres(session) => session.begin_write_and_find_mark(scope),
         }
     }
 
@@ -126,12 +128,12 @@ impl Connection {
         }
     }
 
-    /// Waits until every write that has begun has ended. On SQLite there is nothing to wait for,
-    /// since a read sees every write that was numbered before it.
-    pub(in crate::store) fn wait_for_writes(&self) -> Result<()> {
+    /// Waits until every write to an application that has begun has ended. On SQLite there is nothing
+    /// to wait for, since a read sees every write that was numbered before it.
+    pub(in crate::store) fn wait_for_writes(&self, app: AppNo) -> Result<()> {
         match self {
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(session) => session.wait_for_writes(),
+            Self::Postgres(session) => session.wait_for_writes(app),
         }
     }
 

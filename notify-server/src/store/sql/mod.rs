@@ -11,6 +11,7 @@ mod manual_executor;
 pub(super) mod moves;
 pub(super) mod readers;
 pub(super) mod row;
+pub(super) mod scope;
 pub(super) mod value;
 pub(super) mod writer;
 
@@ -27,6 +28,7 @@ pub(in crate::store) use moves::{
 };
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::{ConnectFn, ReadScope, Readers};
+pub(in crate::store) use scope::WriteScope;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{

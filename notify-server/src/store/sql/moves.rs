@@ -3,7 +3,7 @@
 //! mark keeps servers from using an incomplete target or a retired source.
 
 use crate::store::sql::value::params;
-use crate::store::sql::{Connection, Error, OptionalExtension, Result};
+use crate::store::sql::{Connection, Error, OptionalExtension, Result, WriteScope};
 
 /// The state of a database in a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,15 +89,18 @@ pub(in crate::store) fn set_move_mark(
     Ok(())
 }
 
-/// Begins a write transaction, unless the mark of a move forbids it. Every write checks the mark,
+/// Begins a write transaction for writes to `scope`, unless the mark of a move forbids it. Every write checks the mark,
 /// since a database can be moved while a server has lost its connection.
 ///
 /// # Errors
 /// [`Error::Moved`] when the database is the target of an unfinished move or the source of a
 /// finished one.
-pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
-    let mark =
-        if connection.begin_write_and_find_mark()? { read_move_mark(connection)? } else { None };
+pub(in crate::store) fn begin_write_checked(
+    connection: &Connection,
+    scope: WriteScope,
+) -> Result<()> {
+    let has_mark = connection.begin_write_and_find_mark(scope)?;
+    let mark = if has_mark { read_move_mark(connection)? } else { None };
     let refusal = match mark {
         None => return Ok(()),
         // The move was interrupted. This write may change rows that the move has copied, so the
@@ -118,7 +121,7 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
 /// [`Error::Moved`] when a move forbids it.
 pub(in crate::store) fn ensure_usable(connection: &Connection) -> Result<()> {
     let Some(mark) = read_move_mark(connection)? else { return Ok(()) };
-    match begin_write_checked(connection) {
+    match begin_write_checked(connection, WriteScope::Installation) {
         Ok(()) => connection.commit(),
         // A running move has the write lock of its source.
         Err(error) if error.is_busy() && mark.state == MoveState::Exporting => {

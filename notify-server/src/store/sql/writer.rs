@@ -21,6 +21,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::error::{Error, Result as SqlResult, internal, unavailable};
 use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_write_checked;
+use crate::store::sql::scope::WriteScope;
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
 /// The most writes of one commit. With 256 writes per commit, the fsync is a small part of the
@@ -76,6 +77,7 @@ impl std::ops::Deref for WriteTx<'_> {
 /// for every operation.
 pub(in crate::store) struct Job {
     operation: Operation,
+    scope: WriteScope,
     work: Option<Work>,
     /// The entry of the audit trail that belongs to the write, if an operator requested it.
     audit: Option<AuditEntry>,
@@ -108,10 +110,15 @@ pub(in crate::store) type Work =
 
 impl Job {
     /// Makes a job, and the receiver of its result.
-    pub(in crate::store) fn new(operation: Operation, work: Work) -> (Self, JobResult) {
+    pub(in crate::store) fn new(
+        operation: Operation,
+        scope: WriteScope,
+        work: Work,
+    ) -> (Self, JobResult) {
         let (caller, result) = oneshot::channel();
         let job = Self {
             operation,
+            scope,
             work: Some(work),
             audit: audit::pending(),
             deadline: deadline(),
@@ -124,6 +131,11 @@ impl Job {
     /// Whether the write belongs to the request of an operator, and adds to the audit trail.
     pub(in crate::store) fn is_audited(&self) -> bool {
         self.audit.is_some()
+    }
+
+    /// What the write changes.
+    pub(in crate::store) fn scope(&self) -> WriteScope {
+        self.scope
     }
 
     /// Sets the result of a write that ran without [`Job::run`].
@@ -288,7 +300,7 @@ impl Writer {
         count
     }
 
-    /// Runs a write and returns its result once it is durable.
+    /// Runs a write to `scope` and returns its result once it is durable.
     ///
     /// # Errors
     /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, the batch
@@ -296,6 +308,7 @@ impl Writer {
     pub(in crate::store) async fn write<T, F>(
         &self,
         operation: Operation,
+        scope: WriteScope,
         work: F,
     ) -> Result<T, StoreError>
     where
@@ -303,11 +316,16 @@ impl Writer {
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let work = Box::new(|tx: &mut WriteTx<'_>| work(tx).map(pack));
-        self.run(operation, work).await.map(unpack)
+        self.run(operation, scope, work).await.map(unpack)
     }
 
-    async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
-        let (job, result) = Job::new(operation, work);
+    async fn run(
+        &self,
+        operation: Operation,
+        scope: WriteScope,
+        work: Work,
+    ) -> Result<Answer, StoreError> {
+        let (job, result) = Job::new(operation, scope, work);
         self.send(job)?;
         result.wait().await
     }
@@ -378,16 +396,15 @@ struct WriterLoop {
     connection: Option<Connection>,
     /// Whether an earlier commit may be stored although not all listeners and other servers were
     /// called for its changes: its reply was lost, or sending the changes failed. The next commit
-    /// then reports [`Change::Resync`]. The write lock ensures that the next commit is later than
-    /// the earlier one.
+    /// then reports [`Change::Resync`]. It runs alone in the installation, so it is later than the
+    /// earlier one.
     resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
     commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
-    /// Set when the reply to the commit of a set was lost. Such a commit holds the write lock until
-    /// it ends, so the next commit of this thread is later.
+    /// Set when the reply to the commit of a set was lost.
     resync_requested: Arc<AtomicBool>,
 }
 
@@ -462,7 +479,13 @@ impl WriterLoop {
         batch: &mut [Job],
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
-        let connection = begin(&mut self.connection, &mut *self.backend)?;
+        self.resync_pending |= self.resync_requested.swap(false, Ordering::AcqRel);
+        let scope = if self.resync_pending {
+            WriteScope::Installation
+        } else {
+            WriteScope::all(batch.iter().map(Job::scope))
+        };
+        let connection = begin(&mut self.connection, &mut *self.backend, scope)?;
         let mut changes = Vec::new();
         // A single write can be rolled back with its transaction. A savepoint would copy every page
         // that it changes.
@@ -502,7 +525,6 @@ impl WriterLoop {
         drop(hook);
         self.backend.check()?;
         self.faults.at_commit()?;
-        self.resync_pending |= self.resync_requested.swap(false, Ordering::AcqRel);
         if self.resync_pending {
             changes.push(Change::Resync);
         }
@@ -561,21 +583,22 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
     }
 }
 
-/// Begins the transaction of a batch. Opens a new connection if there is none, or if the old one
+/// Begins the transaction of a batch that writes to `scope`. Opens a new connection if there is none, or if the old one
 /// has broken since the last batch.
 fn begin<'k>(
     slot: &'k mut Option<Connection>,
     backend: &mut dyn WriterBackend,
+    scope: WriteScope,
 ) -> SqlResult<&'k Connection> {
     if let Some(connection) = slot.take().filter(Connection::is_open) {
-        match begin_write_checked(&connection) {
+        match begin_write_checked(&connection, scope) {
             Ok(()) => return Ok(slot.insert(connection)),
             Err(_) if connection.is_broken() => {}
             Err(error) => return Err(error),
         }
     }
     let connection = backend.open()?;
-    begin_write_checked(&connection)?;
+    begin_write_checked(&connection, scope)?;
     Ok(slot.insert(connection))
 }
 

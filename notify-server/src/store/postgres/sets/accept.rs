@@ -9,7 +9,7 @@ use crate::store::idempotency::EXPIRED_DELETED_MAX;
 use crate::store::notification::{AcceptNotification, NotificationRow};
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, params};
+use crate::store::sql::{self, WriteScope, params};
 use crate::store::{Idempotent, Operation, REPLAY_KEPT_MS, StoreError, platform_code};
 
 /// The most device ids that a notification in a set names.
@@ -20,6 +20,10 @@ impl WriteSet for AcceptNotification {
     const KIND: SetKind = SetKind::Accept;
     const OPERATION: Operation = Operation::AcceptNotification;
     const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Notifications);
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::app(self.app)
+    }
 
     fn fits(&self) -> bool {
         self.notification.poll.is_none() && named_ids(&self.notification.target).count() <= IDS_MAX

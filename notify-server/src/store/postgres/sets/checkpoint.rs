@@ -10,6 +10,7 @@ use super::completion::{Failures, add_failures, complete, lock_event_logs};
 use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::delivery::{checkpoint, encode_outcomes};
 use crate::store::device::LastSeenBuffer;
+use crate::store::sql::WriteScope;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
@@ -32,6 +33,10 @@ impl WriteSet for CommitCheckpoint {
     const KIND: SetKind = SetKind::Checkpoint;
     const OPERATION: Operation = Operation::Checkpoint;
     const GATHER: Gather = CHECKPOINT_GATHER;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::key(self.checkpoint.page.no.0)
+    }
 
     fn fits(&self) -> bool {
         fits(&self.checkpoint)
@@ -58,6 +63,11 @@ impl WriteSet for FinishPages {
     const KIND: SetKind = SetKind::FinishPages;
     const OPERATION: Operation = Operation::FinishPages;
     const GATHER: Gather = CHECKPOINT_GATHER;
+
+    fn scope(&self) -> WriteScope {
+        let keys = self.checkpoints.iter().map(|checkpoint| checkpoint.page.no.0);
+        WriteScope::all(keys.map(WriteScope::key))
+    }
 
     fn fits(&self) -> bool {
         // The set writes every checkpoint of the row, unless its page has another state.

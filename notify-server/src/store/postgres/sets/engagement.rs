@@ -11,6 +11,7 @@ use crate::store::engagement::{
     EVENTS_NOT_KEPT, RecordEvents, UNKNOWN_DEVICE, UNKNOWN_NOTIFICATION, webhook_type,
 };
 use crate::store::maintenance::EVENTS;
+use crate::store::sql::WriteScope;
 use crate::store::sql::row::event_code;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, DeviceKey, Idempotent, NotificationNo, Operation, StoreError};
@@ -20,6 +21,10 @@ impl WriteSet for RecordEvents {
     const KIND: SetKind = SetKind::Engagement;
     const OPERATION: Operation = Operation::RecordEvents;
     const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Engagement);
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::app(self.app)
+    }
 
     fn fits(&self) -> bool {
         self.once.is_none() && !self.events.is_empty()

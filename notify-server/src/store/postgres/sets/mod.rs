@@ -1,8 +1,8 @@
 //! Sets: the writes that make up the load, many rows in one statement.
 //!
-//! A row-by-row write takes several round trips to PostgreSQL, and waits for the write lock of the
-//! installation. The writes of a set take a constant number of round trips, and share the lock with
-//! the sets of all servers.
+//! A row-by-row write takes several round trips to PostgreSQL, and runs alone in its application. The
+//! writes of a set take a constant number of round trips, and run concurrently with the sets of all
+//! servers.
 //!
 //! A set refuses no row. It writes the rows that fit its statement. The other rows, and all rows
 //! after a failed statement, become row-by-row writes, which also report what is wrong with a
@@ -45,8 +45,8 @@ use crate::store::sql::error::{internal, unavailable};
 use crate::store::sql::fault::Faults;
 use crate::store::sql::writer::{Job, WriteTx, reach_failpoints};
 use crate::store::sql::{
-    self, Answer, Connection, Error, Listeners, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX, Writer,
-    WriterBackend, notify_listeners, pack, unpack,
+    self, Answer, Connection, Error, Listeners, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX,
+    WriteScope, Writer, WriterBackend, notify_listeners, pack, unpack,
 };
 use crate::store::{Change, Operation, StoreError};
 
@@ -147,6 +147,9 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     /// The table into which the set inserts rows, if it can grow quickly.
     const GROWING_TABLE: Option<GrowingTable> = None;
 
+    /// What the write changes.
+    fn scope(&self) -> WriteScope;
+
     /// Whether the write can be a row of a set at all.
     fn fits(&self) -> bool {
         true
@@ -173,6 +176,8 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
 pub(in crate::store) struct SetTx<'c> {
     tx: WriteTx<'c>,
     session: &'c Session,
+    /// What the rows of the set change.
+    scope: WriteScope,
     /// Why the transaction did not begin.
     begin_error: Cell<Option<Error>>,
     /// Whether the set has only read, so that nothing has to be committed.
@@ -208,7 +213,7 @@ impl<'c> SetTx<'c> {
         if self.session.in_transaction() {
             return self.session.query_set(sql, parameters);
         }
-        match self.session.begin_set(sql, parameters) {
+        match self.session.begin_set(self.scope, sql, parameters) {
             Ok(SetBegin::Begun(rows)) => rows,
             // Only a row-by-row write handles the mark of a move.
             Ok(SetBegin::Moving) => Err(Error::TransactionAborted),
@@ -476,7 +481,7 @@ impl SetWriters {
         let row = Arc::new(row);
         let alone = Arc::clone(&row);
         let work = Box::new(move |tx: &mut WriteTx<'_>| alone.write_alone(tx).map(pack));
-        let (job, result) = Job::new(R::OPERATION, work);
+        let (job, result) = Job::new(R::OPERATION, row.scope(), work);
         // The entry of the audit trail belongs to the transaction of its write.
         if job.is_audited() || !row.fits() {
             self.shared.writer.send(job)?;
@@ -668,6 +673,7 @@ impl Shared {
         let mut tx = SetTx {
             tx: WriteTx::new(connection, changes),
             session,
+            scope: WriteScope::all(set.iter().map(|waiting| waiting.job.scope())),
             begin_error: Cell::default(),
             is_read_only: false,
         };

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::delivery::open_page;
+use crate::store::sql::WriteScope;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{OpenPage, Operation, PageClaim, PageNo, StoreError};
@@ -18,6 +19,10 @@ impl WriteSet for ClaimPage {
     const KIND: SetKind = SetKind::OpenPage;
     const OPERATION: Operation = Operation::OpenPage;
     const GATHER: Gather = Gather::NONE;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::key(self.0.dispatch.0)
+    }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Option<OpenPage>, StoreError> {
         match open_page(tx, &self.0) {

@@ -12,6 +12,7 @@ use crate::store::device::{
 };
 use crate::store::postgres::statements::to_postgres_sql;
 use crate::store::sql::Row;
+use crate::store::sql::WriteScope;
 use crate::store::sql::row::env_code;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
@@ -34,6 +35,10 @@ impl WriteSet for RegisterDevice {
     const KIND: SetKind = SetKind::Register;
     const OPERATION: Operation = Operation::RegisterDevice;
     const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Devices);
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::app(self.app)
+    }
 
     fn fits(&self) -> bool {
         self.once.is_none()
@@ -448,6 +453,10 @@ impl WriteSet for WriteLastSeen {
     type Answer = ();
     const KIND: SetKind = SetKind::LastSeen;
     const OPERATION: Operation = Operation::WriteLastSeen;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::all(self.0.iter().map(|(key, _)| WriteScope::app(key.app())))
+    }
 
     fn weight(&self) -> usize {
         self.0.len()

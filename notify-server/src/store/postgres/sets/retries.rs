@@ -11,6 +11,7 @@ use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::checkpoint::failure_reason;
 use crate::store::delivery::{claim_retries, named_devices, settle_retries};
 use crate::store::device::LastSeenBuffer;
+use crate::store::sql::WriteScope;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
     AppNo, AudienceDevice, ClaimedRetry, DeviceKey, DispatchNo, InstanceId, Operation, Outcome,
@@ -25,6 +26,10 @@ impl WriteSet for ClaimRetries {
     const KIND: SetKind = SetKind::ClaimRetries;
     const OPERATION: Operation = Operation::ClaimRetries;
     const GATHER: Gather = Gather::NONE;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::app(self.0.app)
+    }
 
     fn fits(&self) -> bool {
         !self.0.reclaim_own
@@ -175,6 +180,10 @@ impl WriteSet for SettleRetries {
     const KIND: SetKind = SetKind::SettleRetries;
     const OPERATION: Operation = Operation::SettleRetries;
     const GATHER: Gather = Gather::NONE;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::all(self.outcomes.iter().map(|outcome| WriteScope::key(outcome.no.0)))
+    }
 
     fn fits(&self) -> bool {
         let concerns_device = |outcome: &RetryOutcome| {

@@ -7,6 +7,7 @@ use notify_core::{AnswerId, Success, Timestamp, WebhookEventType};
 use super::event_log::{EventLogs, NewEvent};
 use super::{SetKind, SetTx, WriteSet, column, place_of, places};
 use crate::store::poll::{AnswerPoll, AnswerPublicPoll};
+use crate::store::sql::WriteScope;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, DeviceKey, Idempotent, NotificationNo, Operation, StoreError};
 
@@ -14,6 +15,10 @@ impl WriteSet for AnswerPoll {
     type Answer = Idempotent<Success>;
     const KIND: SetKind = SetKind::AnswerPoll;
     const OPERATION: Operation = Operation::AnswerPoll;
+
+    fn scope(&self) -> WriteScope {
+        WriteScope::app(self.app)
+    }
 
     fn fits(&self) -> bool {
         self.once.is_none()
@@ -88,6 +93,11 @@ impl WriteSet for AnswerPublicPoll {
     type Answer = ();
     const KIND: SetKind = SetKind::AnswerPublicPoll;
     const OPERATION: Operation = Operation::AnswerPublicPoll;
+
+    fn scope(&self) -> WriteScope {
+        // The public id of a poll does not tell its application.
+        WriteScope::Installation
+    }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
         self.write(tx)

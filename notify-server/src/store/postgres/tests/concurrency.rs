@@ -6,9 +6,10 @@ use notify_core::{Event, EventType, PollVote, Schedule};
 
 use super::*;
 use crate::store::contract::fixtures::{NOW, android, id};
+use crate::store::postgres::schema::{APP_LOCKS_OF_PUBLIC, WRITE_LOCK_OF_PUBLIC};
 use crate::store::{
     Checkpoint, Dispatch, Idempotent, NewNotification, OpenPage, Outcome, PollDraft, RetryOutcome,
-    RetryResult, Visitor,
+    RetryResult, Visitor, with_deadline,
 };
 
 /// The number of rounds of each pair. `NOTIFY_PAIR_ROUNDS` sets another number.
@@ -79,7 +80,7 @@ struct Round {
 }
 
 impl Round {
-    /// Makes a device and the notifications of a round.
+    /// Makes a device and the notifications of a round, except the queued one.
     async fn new(store: &Store, app: AppNo, name: String) -> Self {
         let device = format!("x-{name}");
         fixtures::registered(store, app, android(&device)).await;
@@ -94,12 +95,16 @@ impl Round {
             Checkpoint { retries, finished: true, ..fixtures::checkpoint(first, keys.len()) };
         store.checkpoint(last).await.unwrap();
         let queued = direct();
-        fixtures::accepted(store, app, queued.clone()).await;
         let poll = fixtures::poll();
         let schedule = Schedule::At(NOW.plus_ms(1_000_000));
         let asked = NewNotification { poll: Some(poll.clone()), schedule, ..direct() };
         fixtures::accepted(store, app, asked.clone()).await;
         Self { app, name, queued, unread, started, page, retried, asked, poll }
+    }
+
+    /// Accepts the queued notification.
+    async fn queue(&self, store: &Store) {
+        fixtures::accepted(store, self.app, self.queued.clone()).await;
     }
 
     fn device(&self) -> String {
@@ -332,6 +337,7 @@ const RULES: [(&str, &str); 15] = [
 pub(super) async fn run_every_action(store: &Store, app: AppNo) {
     for action in ACTIONS {
         let round = Round::new(store, app, format!("{action:?}")).await;
+        round.queue(store).await;
         if let Err(error) = round.run(store, action, 0).await {
             panic!("{action:?}: {error:?}");
         }
@@ -348,7 +354,8 @@ async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
     }
 }
 
-/// Runs every pair of operations once, on a database of its own.
+/// Runs every pair of operations once, on a database of its own. The operations of a pair are about
+/// the same devices and notifications, and in a second run about those of two applications.
 async fn run_every_pair(round: usize) {
     let own = PostgresBackend::migrated(SetMode::On);
     let open = || {
@@ -356,30 +363,90 @@ async fn run_every_pair(round: usize) {
     };
     let calm = own.open();
     let stores = [open(), open()];
-    let app = fixtures::app(&calm).await;
-    own.0.execute(&format!("insert into event_logs (app_no, wanted) values ({}, 127)", app.0));
-    for (nth, first) in ACTIONS.into_iter().enumerate() {
-        for second in &ACTIONS[nth..] {
-            let name = format!("{round}-{first:?}-{second:?}");
-            let about = Round::new(&calm, app, name.clone()).await;
+    let apps = [fixtures::app(&calm).await, fixtures::named_app(&calm, "Another").await.1];
+    for app in apps {
+        own.0.execute(&format!("insert into event_logs (app_no, wanted) values ({}, 127)", app.0));
+    }
+    let pairs = ACTIONS.into_iter().enumerate();
+    for (nth, first) in pairs {
+        for (second, is_other_app) in
+            ACTIONS[nth..].iter().flat_map(|second| [(second, false), (second, true)])
+        {
+            let name = format!("{round}-{first:?}-{second:?}-{is_other_app}");
+            let about = Round::new(&calm, apps[0], name.clone()).await;
+            let other = match is_other_app {
+                true => Some(Round::new(&calm, apps[1], name.clone()).await),
+                false => None,
+            };
+            for round in [&about].into_iter().chain(&other) {
+                round.queue(&calm).await;
+            }
+            let other = other.as_ref().unwrap_or(&about);
             let [a, b] = &stores;
-            let results = tokio::join!(about.run(a, first, 0), about.run(b, *second, 1));
+            let results = tokio::join!(about.run(a, first, 0), other.run(b, *second, 1));
             for result in [&results.0, &results.1] {
                 if let Err(StoreError::Backend(error)) = result {
                     panic!("{name}: {error:?}");
                 }
             }
-            if (first, *second) == (Action::AcceptWithKey, Action::AcceptWithKey) {
+            let is_repeat = (first, *second) == (Action::AcceptWithKey, Action::AcceptWithKey);
+            if is_repeat && !is_other_app {
                 let executed = [results.0.unwrap(), results.1.unwrap()];
                 assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
             }
             // The work that is left must not run in another round.
             calm.start_due(NOW, 100).await.unwrap();
-            calm.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+            for app in apps {
+                calm.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+            }
         }
         check_rules(&own, &format!("{first:?} and others"));
     }
     for store in stores.into_iter().chain([calm]) {
+        store.close().await;
+    }
+}
+
+/// A row-by-row write runs alone in its application, not in the installation.
+#[tokio::test]
+async fn a_write_to_one_application_does_not_wait_for_another() {
+    const WAIT: Duration = Duration::from_millis(300);
+    let own = PostgresBackend::migrated(SetMode::On);
+    // A server has one thread for row-by-row writes, so each application has its own server here.
+    let stores = [own.open(), own.open()];
+    let another = fixtures::named_app(&stores[0], "Another").await.1;
+    let apps = [fixtures::app(&stores[0]).await, another];
+    let device = android("phone");
+    for app in apps {
+        fixtures::registered(&stores[0], app, device.clone()).await;
+    }
+    let tagged = async |nth: usize| {
+        let tags = vec![fixtures::tag("vip", true)];
+        let tagging = stores[nth].set_tags(apps[nth], device.device_id.clone(), tags, None);
+        with_deadline(WAIT, tagging).await
+    };
+    let accepted = async |nth: usize| {
+        let new = fixtures::direct(&["phone"], &[]);
+        with_deadline(WAIT, stores[nth].accept_notification(apps[nth], new, None)).await
+    };
+    let held = own.0.hold(&format!(
+        "select pg_advisory_xact_lock_shared({WRITE_LOCK_OF_PUBLIC}),
+                pg_advisory_xact_lock({APP_LOCKS_OF_PUBLIC} + {})",
+        apps[0].0
+    ));
+    assert!(matches!(tagged(0).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(accepted(0).await, Err(StoreError::Unavailable(_))));
+    tagged(1).await.unwrap();
+    accepted(1).await.unwrap();
+    drop(held);
+    // Every write waits for a write to the whole installation.
+    let held = own.0.hold(&format!("select pg_advisory_xact_lock({WRITE_LOCK_OF_PUBLIC})"));
+    for nth in [0, 1] {
+        assert!(matches!(tagged(nth).await, Err(StoreError::Unavailable(_))));
+        assert!(matches!(accepted(nth).await, Err(StoreError::Unavailable(_))));
+    }
+    drop(held);
+    for store in stores {
         store.close().await;
     }
 }
