@@ -67,7 +67,7 @@ macro_rules! set_contract {
 
 mod apps;
 mod breakers;
-mod campaigns;
+pub(in crate::store) mod campaigns;
 pub(super) mod deliveries;
 mod delivery;
 mod devices;

@@ -14,7 +14,7 @@ pub(in crate::store::postgres) fn record(sql: &'static str) {
     PREPARED.lock().unwrap_or_else(PoisonError::into_inner).insert(sql);
 }
 
-/// The number of rows of each large table.
+/// The number of rows of each large table. `NOTIFY_PLAN_ROWS` sets another number.
 const ROWS: u32 = 50_000;
 /// The tables that are small whatever the installation is.
 const SMALL: [&str; 4] = ["apps", "event_logs", "campaigns", "moves"];
@@ -53,11 +53,12 @@ async fn statements_of_sets_scan_no_large_table() {
 
 /// Gives each large table [`ROWS`] rows.
 fn fill_tables(own: &PostgresBackend) {
+    let rows = std::env::var("NOTIFY_PLAN_ROWS").map_or(ROWS, |rows| rows.parse().unwrap());
     own.0.execute(&format!(
         "insert into devices (key, app_no, device_id, address, address_hash, push_disabled,
            utc_offset_minutes, details, created_at, registered_at)
          select a.no << 43 | 1000000 + n, a.no, 'd' || n, 't' || n, n, 0, 0, '{{}}', n, n
-         from apps a cross join generate_series(1, {ROWS}) n;
+         from apps a cross join generate_series(1, {rows}) n;
          insert into device_seen (key, registered_at)
          select key, created_at from devices on conflict do nothing;
          insert into unverified_addresses (device_key, since, is_anonymous)
@@ -65,7 +66,7 @@ fn fill_tables(own: &PostgresBackend) {
          insert into notifications (no, app_no, id, origin, status, created_at, request, platforms,
            names_devices, ttl_seconds)
          select a.no << 43 | 1000000 + n, a.no, 'n' || n, 'created', 'completed', n, '{{}}', 1, 0, 0
-         from apps a cross join generate_series(1, {ROWS}) n;
+         from apps a cross join generate_series(1, {rows}) n;
          insert into engagement (notification_no, device_key, type, at)
          select no, no, 1, 1 from notifications on conflict do nothing;
          insert into engagement_counts (notification_no)
@@ -80,13 +81,13 @@ fn fill_tables(own: &PostgresBackend) {
          insert into poll_visitors (notification_no, visitor, place)
          select notification_no, public_id, 0 from polls on conflict do nothing;
          insert into events (app_no, no, type, at)
-         select a.no, n, 0, 1 from apps a cross join generate_series(1, {ROWS}) n
+         select a.no, n, 0, 1 from apps a cross join generate_series(1, {rows}) n
          on conflict do nothing;
          insert into idempotency (app_no, path, key, digest, answer, at)
          select a.no, '/v1/notifications', 'k' || n, decode(repeat('00', 32), 'hex'), '{{}}', n
-         from apps a cross join generate_series(1, {ROWS}) n;
+         from apps a cross join generate_series(1, {rows}) n;
          insert into device_counts (app_no, hour, platform, enabled, count)
-         select a.no, n, 0, 1, 1 from apps a cross join generate_series(1, {ROWS}) n
+         select a.no, n, 0, 1, 1 from apps a cross join generate_series(1, {rows}) n
          on conflict do nothing;
          insert into dispatches (no, notification_no, platform, zone, due_at, cursor, until,
            scan_done, completed_at)
