@@ -36,6 +36,8 @@ const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// PostgreSQL applies, because the connection stays usable after those but not after this one. It
 /// is short, since only this limit detects a connection that was lost silently.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for the reply of a connection that is checked because another one was lost.
+const CHECK_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
@@ -89,8 +91,7 @@ enum State {
 }
 
 /// How many connections of the process were lost silently. Such a loss often affects all connections,
-/// and each would find it only after [`REPLY_WAIT`]. So all older connections are opened again after
-/// the first loss.
+/// and each would find it only after [`REPLY_WAIT`]. So all other connections are checked after a loss.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses(Arc<AtomicU64>);
 
@@ -118,8 +119,8 @@ pub(in crate::store) struct Session {
     /// Whether the connection is unusable.
     is_broken: Cell<bool>,
     losses: Losses,
-    /// The count of losses when the connection was opened.
-    losses_before: u64,
+    /// The count of losses when the connection was opened or checked.
+    losses_before: Cell<u64>,
     /// The longest wait for a reply.
     pub(super) reply_wait: Cell<Duration>,
     /// Whether each statement waits a random moment before it runs, so that the statements of
@@ -141,7 +142,7 @@ impl Session {
     /// Makes a session from an open connection and the runtime that drives it.
     pub(super) fn new(runtime: Runtime, client: Client, losses: Losses) -> Self {
         Self {
-            losses_before: losses.count(),
+            losses_before: Cell::new(losses.count()),
             losses,
             runtime: Some(runtime),
             client,
@@ -415,12 +416,9 @@ impl Session {
     }
 
     /// Whether the connection is open, as far as this process knows. The end of an idle connection is
-    /// found here: its task runs only while a call blocks on the runtime. False after a
-    /// [silent loss](Losses) of another connection.
+    /// found here: its task runs only while a call blocks on the runtime. After a
+    /// [silent loss](Losses) of another connection, this one has to answer.
     pub(in crate::store) fn is_open(&self) -> bool {
-        if self.losses.count() != self.losses_before {
-            return false;
-        }
         if let Some(runtime) = &self.runtime {
             runtime.block_on(async {
                 // The first turn reads the socket, and the second lets the connection see its end.
@@ -429,7 +427,16 @@ impl Session {
                 }
             });
         }
-        !self.client.is_closed() && !self.is_broken()
+        !self.client.is_closed() && !self.is_broken() && !self.is_lost()
+    }
+
+    /// Whether the connection does not answer after the silent loss of another one.
+    fn is_lost(&self) -> bool {
+        let losses = self.losses.count();
+        if losses == self.losses_before.replace(losses) {
+            return false;
+        }
+        self.query_blocking_within(CHECK_WAIT, self.client.batch_execute("")).is_err()
     }
 
     /// Whether the connection is unusable.
