@@ -2,15 +2,16 @@
 //! detects a dead peer.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{
@@ -90,9 +91,42 @@ impl Connection {
     }
 }
 
+/// A byte stream without vectored writes. With vectored writes, h2 sends the body of each request with
+/// a system call of its own if the body has 256 bytes or more. Without them, h2 copies bodies of less
+/// than 1,024 bytes to its buffer of 16 KiB, and sends many requests with one system call.
+struct Unvectored<T>(T);
+
+impl<T: AsyncRead + Unpin> AsyncRead for Unvectored<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Unvectored<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
 /// Sends and receives the bytes of one connection.
 pub(super) struct Driver<T> {
-    connection: client::Connection<T, Bytes>,
+    connection: client::Connection<Unvectored<T>, Bytes>,
     ping_pong: PingPong,
     stats: Arc<StreamStats>,
 }
@@ -110,7 +144,7 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(RESPONSE_HEADER_BYTES_MAX);
     let handshake = async {
-        let (send, mut connection) = builder.handshake::<T, Bytes>(io).await?;
+        let (send, mut connection) = builder.handshake::<_, Bytes>(Unvectored(io)).await?;
         poll_fn(|cx| {
             if let Poll::Ready(result) = Pin::new(&mut connection).poll(cx) {
                 // The connection ended before the server sent SETTINGS.
@@ -200,7 +234,7 @@ impl KeepAlive {
     /// Returns the next event. Without one, the task is woken for the pong or the next ping.
     fn poll(
         mut self: Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
+        cx: &mut Context<'_>,
         ping_pong: &mut PingPong,
         stats: &StreamStats,
     ) -> Poll<Liveness> {
