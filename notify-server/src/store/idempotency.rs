@@ -90,19 +90,22 @@ fn store_response(
     once: &IdempotentRequest,
     response: &str,
 ) -> Result<(), StoreError> {
-    delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), EXPIRED_DELETED_MAX)?;
     tx.prepare_cached(
         "insert into idempotency (app_no, path, key, digest, answer, at)
          values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
          set digest = excluded.digest, answer = excluded.answer, at = excluded.at",
     )?
     .execute(params![app.0, once.path, once.key, once.digest, response, once.at.as_ms()])?;
+    // After the insert, which can wait for another server: this one must not wait while another one waits
+    // for the records that it deletes.
+    delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), EXPIRED_DELETED_MAX)?;
     Ok(())
 }
 
 /// Deletes at most `limit` records that were stored at `until` or earlier, and returns their
-/// number. Skips records that another server is deleting. Each record is deleted with its own statement: one statement with `in` over the three
-/// key columns would scan every record of the application.
+/// number. Skips records that another server is deleting. Each record is deleted with its own
+/// statement: one statement with `in` over the three key columns would scan every record of the
+/// application.
 pub(super) fn delete_expired(
     tx: &Connection,
     until: Timestamp,

@@ -12,7 +12,7 @@ use crate::store::app::{app_no, erase_notification, erase_pages};
 use crate::store::device::inbound;
 use crate::store::sql::row::{count_at, env_code, platforms_of};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
+use crate::store::sql::{Connection, OptionalExtension, WriteScope, params, seq_of};
 use crate::store::{
     AppNo, DeviceKey, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError, audit,
     idempotency, operator, platform_of, postgres, sqlite,
@@ -170,7 +170,7 @@ impl Store {
     pub async fn storage(&self) -> Result<StorageReport, StoreError> {
         // Runs as a write, since only the settings of the writer's connection decide how durable
         // commits are.
-        self.write(Operation::Storage, |tx| report(tx)).await
+        self.write_to(WriteScope::all([]), Operation::Storage, |tx| report(tx)).await
     }
 
     /// Reads how the newest iOS devices of an application were registered, at most

@@ -276,7 +276,7 @@ impl Store {
             Ok(())
         })
         .await?;
-        self.write(Operation::Check, |tx| {
+        self.write_to(WriteScope::all([]), Operation::Check, |tx| {
             tx.prepare_cached("update storage_checks set count = count + 1")?.execute([])?;
             Ok(())
         })

@@ -120,17 +120,17 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         // A read finds a repeated vote without a commit.
-        let given_answer = self
+        let (app, given_answer) = self
             .read(move |connection| {
-                let (_, no, _) = by_public_id(connection, public_id)?;
+                let (app, no, _) = by_public_id(connection, public_id)?;
                 answer_index(connection, no, answer)?;
-                vote_of(connection, no, visitor)
+                Ok((app, vote_of(connection, no, visitor)?))
             })
             .await?;
         if given_answer.is_some() {
             return Ok(());
         }
-        self.write_in_set(AnswerPublicPoll { public_id, answer, visitor, at }).await
+        self.write_in_set(AnswerPublicPoll { app, public_id, answer, visitor, at }).await
     }
 }
 
@@ -158,6 +158,7 @@ impl AnswerPoll {
 
 /// A vote of a visitor of the page of the poll.
 pub(super) struct AnswerPublicPoll {
+    pub(super) app: AppNo,
     pub(super) public_id: Uuid,
     pub(super) answer: AnswerId,
     pub(super) visitor: Visitor,
@@ -167,8 +168,8 @@ pub(super) struct AnswerPublicPoll {
 impl AnswerPublicPoll {
     /// Counts the vote, unless the visitor has already voted.
     pub(super) fn write(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
-        let (app, no, _) = by_public_id(tx, self.public_id)?;
-        count_vote_on_page(tx, app, no, self.answer, self.visitor, self.at)
+        let (_, no, _) = by_public_id(tx, self.public_id)?;
+        count_vote_on_page(tx, self.app, no, self.answer, self.visitor, self.at)
     }
 }
 

@@ -95,6 +95,14 @@ pub struct DeadAddress {
     pub ambiguous: Option<u32>,
 }
 
+impl DeadAddress {
+    /// Whether the report may trip the mass-unregister guard. This adds a record of the channel, and
+    /// servers read these records of all applications in the order of their numbers.
+    pub(in crate::store) fn may_trip_guard(&self) -> bool {
+        self.ambiguous.is_some()
+    }
+}
+
 /// An address that received its first message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedAddress {

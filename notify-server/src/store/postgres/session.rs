@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::TryStreamExt;
-use futures_util::future::join4;
+use futures_util::future::{join3, try_join};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
@@ -37,7 +38,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// is short, since only this limit detects a connection that was lost silently.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for the reply of a connection that is checked because another one was lost.
-const CHECK_WAIT: Duration = Duration::from_millis(500);
+const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
@@ -68,10 +69,11 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
     ))
 }
 
-/// Takes the write lock and locks of applications in shared mode, in this order.
+/// Takes the lock of the installation and locks of applications in shared mode, in this order. One
+/// statement, so that one time limit applies to all of them.
 const LOCK_SHARED: &str = "select pg_advisory_xact_lock_shared(no) from unnest(
     array[current_setting('notify.write_lock')::bigint]
-    || (select array_agg(current_setting('notify.app_locks')::bigint + app order by app)
+    || (select array_agg(current_setting('notify.app_locks')::bigint + app)
         from unnest($1::bigint[]) app)) no";
 /// Reads the mark of a move. A statement of its own, after the lock: its snapshot shows what the last
 /// holder of the lock has committed.
@@ -91,7 +93,7 @@ enum State {
 }
 
 /// How many connections of the process were lost silently. Such a loss often affects all connections,
-/// and each would find it only after [`REPLY_WAIT`]. So all other connections are checked after a loss.
+/// and each would notice it only after [`REPLY_WAIT`]. So all other connections are checked after a loss.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses(Arc<AtomicU64>);
 
@@ -171,6 +173,18 @@ impl Session {
         wait: Duration,
         query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
+        let result = self.block_on_query(wait, query);
+        if matches!(result, Err(Error::Postgres(Failure::Late(_)))) {
+            self.losses.add();
+        }
+        result
+    }
+
+    fn block_on_query<T>(
+        &self,
+        wait: Duration,
+        query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
         #[cfg(test)]
         if self.has_pauses.get() {
             std::thread::sleep(Duration::from_micros(fastrand::u64(..1_500)));
@@ -180,10 +194,7 @@ impl Session {
         match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(self.failed(error.into())),
-            Err(_) => {
-                self.losses.add();
-                Err(self.failed(Failure::Late(wait)))
-            }
+            Err(_) => Err(self.failed(Failure::Late(wait))),
         }
     }
 
@@ -290,21 +301,13 @@ impl Session {
         Ok(statement)
     }
 
-    /// Begins a write transaction. Waits until no other server has the write lock.
-    pub(in crate::store) fn begin_write(&self) -> Result<()> {
-        self.begin(&format!(
-            "begin isolation level read committed; {}",
-            lock_alone(WriteScope::Installation)
-        ))
-    }
-
     /// Begins a write transaction for row-by-row writes to `scope`, and returns whether the database
     /// has the mark of a move. This takes one round trip.
     pub(in crate::store) fn begin_write_and_find_mark(&self, scope: WriteScope) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(
             "begin isolation level read committed; {}; {FIND_MARK}",
-            lock_alone(scope)
+            lock_exclusively(scope)
         )))?;
         // The rows of the locks have another column.
         let is_mark = |message: &SimpleQueryMessage| match message {
@@ -317,8 +320,8 @@ impl Session {
     }
 
     /// Begins the transaction of a set that writes to `scope`, and runs its first statement, in one
-    /// round trip. Sets of all servers run concurrently. No row-by-row write to the same scope runs
-    /// at the same time.
+    /// round trip. Sets of all servers run concurrently. No row-by-row write to one of the
+    /// applications runs at the same time.
     ///
     /// # Errors
     /// When the transaction did not begin.
@@ -335,13 +338,20 @@ impl Session {
         let app_locks: [&(dyn ToSql + Sync); 1] = [&app_locks];
         self.state.set(State::Open);
         // All messages are sent before the first reply is awaited. After a failed lock or mark, the
-        // statement fails too.
-        let (begun, locked, marks, rows) = self.query_blocking(async {
+        // statement fails too. The wait for the locks and the statement each have their own limit.
+        let wait = self.reply_wait.get();
+        let replies = self.query_blocking_within(wait * 2, async {
             let begin = self.client.batch_execute("begin isolation level read committed");
             let lock = self.client.query(&lock, &app_locks);
             let mark = self.client.query(&mark, &[]);
-            Ok(join4(begin, lock, mark, self.client.query(&statement, parameters)).await)
+            let begin = tokio::time::timeout(wait, join3(begin, lock, mark));
+            let statement = self.client.query(&statement, parameters).map(Ok);
+            Ok(try_join(begin, statement).await)
         })?;
+        let Ok(((begun, locked, marks), rows)) = replies else {
+            self.losses.add();
+            return Err(self.failed(Failure::Late(wait)));
+        };
         let marks = begun.and(locked).and(marks).map_err(|error| self.failed(error.into()))?;
         if !marks.is_empty() {
             return Ok(SetBegin::Moving);
@@ -352,7 +362,7 @@ impl Session {
     /// Waits until all writes to an application that have begun have ended. Blocks new ones until the
     /// end of the current transaction.
     pub(in crate::store) fn wait_for_writes(&self, app: AppNo) -> Result<()> {
-        self.execute_batch(&lock_alone(WriteScope::app(app)))
+        self.execute_batch(&lock_exclusively(WriteScope::app(app)))
     }
 
     /// Begins a read transaction on one snapshot.
@@ -415,10 +425,10 @@ impl Session {
         self.execute_batch("rollback")
     }
 
-    /// Whether the connection is open, as far as this process knows. The end of an idle connection is
-    /// found here: its task runs only while a call blocks on the runtime. After a
-    /// [silent loss](Losses) of another connection, this one has to answer.
-    pub(in crate::store) fn is_open(&self) -> bool {
+    /// Whether the connection can be used. The end of an idle connection is found here: its task runs
+    /// only while a call blocks on the runtime. After a [silent loss](Losses) of another connection,
+    /// this one has to answer a query.
+    pub(in crate::store) fn is_usable(&self) -> bool {
         if let Some(runtime) = &self.runtime {
             runtime.block_on(async {
                 // The first turn reads the socket, and the second lets the connection see its end.
@@ -436,7 +446,7 @@ impl Session {
         if losses == self.losses_before.replace(losses) {
             return false;
         }
-        self.query_blocking_within(CHECK_WAIT, self.client.batch_execute("")).is_err()
+        self.block_on_query(CHECK_WAIT, self.client.batch_execute("")).is_err()
     }
 
     /// Whether the connection is unusable.
@@ -450,19 +460,19 @@ impl Session {
     }
 }
 
-/// Statements that take the locks of row-by-row writes to `scope`. Every transaction takes the write
-/// lock first, and then the locks of applications in the order of their numbers, so locks cannot cause
-/// deadlocks.
-fn lock_alone(scope: WriteScope) -> String {
+/// A statement that takes the locks of row-by-row writes to `scope`. Every transaction takes the lock of
+/// the installation first, and then the locks of applications in the order of their numbers, so locks
+/// cannot cause deadlocks. One statement, so that one time limit applies to all locks.
+fn lock_exclusively(scope: WriteScope) -> String {
     match scope {
         WriteScope::Installation => format!("select pg_advisory_xact_lock({WRITE_LOCK})"),
         WriteScope::Apps(locks) => {
-            let locks = locks
-                .numbers()
-                .map(|number| format!("; select pg_advisory_xact_lock({APP_LOCKS} + {number})"));
+            let numbers: Vec<_> = locks.numbers().map(|number| number.to_string()).collect();
             format!(
-                "select pg_advisory_xact_lock_shared({WRITE_LOCK}){}",
-                locks.collect::<String>()
+                "select pg_advisory_xact_lock_shared({WRITE_LOCK})::text
+                 union all select pg_advisory_xact_lock({APP_LOCKS} + app)::text
+                 from unnest(array[{}]::bigint[]) app",
+                numbers.join(",")
             )
         }
     }

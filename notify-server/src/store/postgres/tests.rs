@@ -182,15 +182,15 @@ fn after_a_silent_loss_the_other_connections_are_checked() {
     let process = silent.read_number("select pg_backend_pid()::bigint").unwrap().unwrap();
     let process = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
     kill_process(process, Signal::STOP).unwrap();
-    assert!(silent.is_open(), "nothing was lost yet");
+    assert!(silent.is_usable(), "nothing was lost yet");
     // The lost connection gets no reply, since it waits for the lock of another one.
     working.execute_batch("select pg_advisory_lock(1)").unwrap();
     lost.reply_wait.set(Duration::from_millis(10));
     lost.execute_batch("select pg_advisory_lock(1)").unwrap_err();
-    assert!(working.is_open());
-    assert!(!silent.is_open());
+    assert!(working.is_usable());
+    assert!(!silent.is_usable());
     kill_process(process, Signal::CONT).unwrap();
-    assert!(working.is_open(), "the check of one connection does not end another one");
+    assert!(working.is_usable(), "the check of one connection does not end another one");
 }
 
 #[tokio::test]

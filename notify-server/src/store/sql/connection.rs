@@ -51,7 +51,10 @@ impl Connection {
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "begin immediate"),
-            Self::Postgres(session) => session.begin_write(),
+            Self::Postgres(session) => {
+                session.begin_write_and_find_mark(WriteScope::Installation)?;
+                Ok(())
+            }
         }
     }
 
@@ -75,11 +78,11 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was still open a moment ago, as far as this process knows.
-    pub(in crate::store) fn is_open(&self) -> bool {
+    /// Whether the connection can be used. May send a query.
+    pub(in crate::store) fn is_usable(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
-            Self::Postgres(session) => session.is_open(),
+            Self::Postgres(session) => session.is_usable(),
         }
     }
 

@@ -261,7 +261,7 @@ impl ReconnectingConnection {
     /// Begins a read and returns the connection for it. Opens a new connection if the old one has
     /// broken since the last read.
     fn begin(&mut self, scope: ReadScope) -> sql::Result<&Connection> {
-        if let Some(connection) = self.connection.take().filter(Connection::is_open) {
+        if let Some(connection) = self.connection.take().filter(Connection::is_usable) {
             let begun = match scope {
                 ReadScope::Statement => Ok(()),
                 ReadScope::Snapshot => connection.begin_read(),

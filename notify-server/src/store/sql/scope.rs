@@ -2,7 +2,7 @@
 //!
 //! SQLite has one writer, so nothing has to be excluded there. On PostgreSQL, a row-by-row write to
 //! the whole installation runs alone. A row-by-row write to an application runs alone in the
-//! application. The sets of all servers run concurrently, in an application too.
+//! application. The sets of all servers run concurrently, even in the same application.
 
 use crate::store::AppNo;
 
@@ -19,7 +19,7 @@ pub(in crate::store) enum WriteScope {
     Apps(AppLocks),
 }
 
-/// A set of locks of applications.
+/// Locks of applications, as a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct AppLocks(u64);
 
@@ -38,7 +38,7 @@ impl WriteScope {
         }
     }
 
-    /// Everything that any of some writes changes.
+    /// The union of scopes.
     pub(in crate::store) fn all(scopes: impl IntoIterator<Item = Self>) -> Self {
         scopes.into_iter().fold(Self::Apps(AppLocks(0)), |all, scope| match (all, scope) {
             (Self::Apps(all), Self::Apps(one)) => Self::Apps(AppLocks(all.0 | one.0)),
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_an_unknown_application_may_concern_any() {
+    fn a_key_without_an_application_means_the_whole_installation() {
         assert_eq!(WriteScope::key(7), WriteScope::Installation);
         assert_eq!(numbers(WriteScope::Installation), (0..64).collect::<Vec<_>>());
     }
 
     #[test]
-    fn writes_together_change_what_each_changes() {
+    fn several_writes_have_the_union_of_their_scopes() {
         let apps = [9, 3, 9].map(|app| WriteScope::app(AppNo(app)));
         assert_eq!(numbers(WriteScope::all(apps)), [3, 9]);
         let all = WriteScope::all(apps.into_iter().chain([WriteScope::Installation]));

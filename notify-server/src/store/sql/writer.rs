@@ -396,8 +396,8 @@ struct WriterLoop {
     connection: Option<Connection>,
     /// Whether an earlier commit may be stored although not all listeners and other servers were
     /// called for its changes: its reply was lost, or sending the changes failed. The next commit
-    /// then reports [`Change::Resync`]. It runs alone in the installation, so it is later than the
-    /// earlier one.
+    /// then reports [`Change::Resync`]. It takes the lock of the installation exclusively, so it waits
+    /// for the earlier one to end.
     resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
@@ -470,6 +470,10 @@ impl WriterLoop {
         }
     }
 
+    fn has_start_hook(&self) -> bool {
+        self.start_hook.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Runs and commits a batch in one transaction, and returns its changes. After an error the
     /// batch counts as failed, although a commit whose reply was lost may be stored. Sets `start`
     /// if the transaction started notifications. The caller must then finish the start, also after
@@ -480,7 +484,8 @@ impl WriterLoop {
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
         self.resync_pending |= self.resync_requested.swap(false, Ordering::AcqRel);
-        let scope = if self.resync_pending {
+        // The start hook starts notifications of all applications.
+        let scope = if self.resync_pending || self.has_start_hook() {
             WriteScope::Installation
         } else {
             WriteScope::all(batch.iter().map(Job::scope))
@@ -590,7 +595,7 @@ fn begin<'k>(
     backend: &mut dyn WriterBackend,
     scope: WriteScope,
 ) -> SqlResult<&'k Connection> {
-    if let Some(connection) = slot.take().filter(Connection::is_open) {
+    if let Some(connection) = slot.take().filter(Connection::is_usable) {
         match begin_write_checked(&connection, scope) {
             Ok(()) => return Ok(slot.insert(connection)),
             Err(_) if connection.is_broken() => {}

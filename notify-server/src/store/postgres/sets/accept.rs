@@ -145,7 +145,6 @@ fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, 
         newest = newest.max(Some(once.at));
     }
     let Some(newest) = newest else { return Ok(refused) };
-    delete_expired_keys(tx, newest, times.len())?;
     let claimed = tx.query(
         "insert into idempotency as i (app_no, path, key, digest, answer, at)
          select * from unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[])
@@ -158,6 +157,7 @@ fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, 
     )?;
     let claimed: HashSet<(i64, &str, &str)> =
         claimed.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    delete_expired_keys(tx, newest, times.len())?;
     unclaimed.retain(|key, _| !claimed.contains(key));
     refused.extend(unclaimed.into_values());
     Ok(refused)

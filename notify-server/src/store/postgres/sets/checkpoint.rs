@@ -14,7 +14,8 @@ use crate::store::sql::WriteScope;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
-    Checkpoint, DispatchNo, NewRetry, OpenPage, Operation, Outcome, StoreError, platform_code,
+    Checkpoint, DeadAddress, DispatchNo, NewRetry, OpenPage, Operation, Outcome, StoreError,
+    platform_code,
 };
 
 /// How long a checkpoint waits for others. The engine has many pages in progress, so it loses nothing,
@@ -35,7 +36,7 @@ impl WriteSet for CommitCheckpoint {
     const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn scope(&self) -> WriteScope {
-        WriteScope::key(self.checkpoint.page.no.0)
+        scope_of(&self.checkpoint)
     }
 
     fn fits(&self) -> bool {
@@ -65,8 +66,7 @@ impl WriteSet for FinishPages {
     const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn scope(&self) -> WriteScope {
-        let keys = self.checkpoints.iter().map(|checkpoint| checkpoint.page.no.0);
-        WriteScope::all(keys.map(WriteScope::key))
+        WriteScope::all(self.checkpoints.iter().map(scope_of))
     }
 
     fn fits(&self) -> bool {
@@ -115,6 +115,13 @@ impl WriteSet for FinishPages {
         }
         Ok(answers)
     }
+}
+
+fn scope_of(checkpoint: &Checkpoint) -> WriteScope {
+    if checkpoint.dead.iter().any(DeadAddress::may_trip_guard) {
+        return WriteScope::Installation;
+    }
+    WriteScope::key(checkpoint.page.no.0)
 }
 
 /// Whether a checkpoint fits a set: it concerns the page and its deliveries, and no device.

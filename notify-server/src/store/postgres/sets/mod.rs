@@ -610,7 +610,7 @@ impl SetWriter {
     /// Runs and commits a set in one transaction.
     fn attempt(&mut self, set: &mut [Waiting]) -> SetResult {
         // The state of the connection is unknown after a failure.
-        let connection = match self.connection.take().filter(Connection::is_open) {
+        let connection = match self.connection.take().filter(Connection::is_usable) {
             Some(connection) => connection,
             None => match self.source.open() {
                 Ok(connection) => connection,

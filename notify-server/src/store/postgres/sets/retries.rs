@@ -14,8 +14,8 @@ use crate::store::device::LastSeenBuffer;
 use crate::store::sql::WriteScope;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
-    AppNo, AudienceDevice, ClaimedRetry, DeviceKey, DispatchNo, InstanceId, Operation, Outcome,
-    PageNo, RetryClaim, RetryNo, RetryOutcome, RetryResult, StoreError, platform_code,
+    AppNo, AudienceDevice, ClaimedRetry, DeadAddress, DeviceKey, DispatchNo, InstanceId, Operation,
+    Outcome, PageNo, RetryClaim, RetryNo, RetryOutcome, RetryResult, StoreError, platform_code,
 };
 
 /// A claim of due retries.
@@ -182,6 +182,9 @@ impl WriteSet for SettleRetries {
     const GATHER: Gather = Gather::NONE;
 
     fn scope(&self) -> WriteScope {
+        if self.outcomes.iter().flat_map(|outcome| &outcome.dead).any(DeadAddress::may_trip_guard) {
+            return WriteScope::Installation;
+        }
         WriteScope::all(self.outcomes.iter().map(|outcome| WriteScope::key(outcome.no.0)))
     }
 

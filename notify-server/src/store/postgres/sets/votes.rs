@@ -95,8 +95,7 @@ impl WriteSet for AnswerPublicPoll {
     const OPERATION: Operation = Operation::AnswerPublicPoll;
 
     fn scope(&self) -> WriteScope {
-        // The public id of a poll does not tell its application.
-        WriteScope::Installation
+        WriteScope::app(self.app)
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {

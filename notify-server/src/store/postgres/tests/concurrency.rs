@@ -374,8 +374,8 @@ async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
     }
 }
 
-/// Runs every pair of operations once, on a database of its own. The operations of a pair are about
-/// the same devices and notifications, and in a second run about those of two applications.
+/// Runs every pair of operations once, on a database of its own. Each pair runs on the same devices and
+/// notifications. A quarter of the pairs also run on two applications.
 async fn run_every_pair(round: usize) {
     let own = PostgresBackend::migrated(SetMode::On);
     let open = || {
