@@ -221,7 +221,7 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.writer.write(operation, WriteScope::Installation, work)
+        self.write_to(WriteScope::Installation, operation, work)
     }
 
     /// As [`Store::write`], but the write changes only rows of `scope`.

@@ -89,8 +89,8 @@ pub(in crate::store) fn set_move_mark(
     Ok(())
 }
 
-/// Begins a write transaction for writes to `scope`, unless the mark of a move forbids it. Every write checks the mark,
-/// since a database can be moved while a server has lost its connection.
+/// Begins a write transaction for writes to `scope`, unless the mark of a move forbids it. Every write
+/// checks the mark, since a database can be moved while a server has lost its connection.
 ///
 /// # Errors
 /// [`Error::Moved`] when the database is the target of an unfinished move or the source of a

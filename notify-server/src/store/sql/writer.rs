@@ -588,8 +588,8 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
     }
 }
 
-/// Begins the transaction of a batch that writes to `scope`. Opens a new connection if there is none, or if the old one
-/// has broken since the last batch.
+/// Begins the transaction of a batch that writes to `scope`. Opens a new connection if there is none, or
+/// if the old one has broken since the last batch.
 fn begin<'k>(
     slot: &'k mut Option<Connection>,
     backend: &mut dyn WriterBackend,
