@@ -14,6 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::outbound::{Outbound, system_roots, trusting};
 use crate::provider_config::{BaseUrl, ExtraRoots};
+use crate::providers::transport::coalesced::Coalesced;
 use crate::providers::transport::response::TransportError;
 use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
 
@@ -37,8 +38,8 @@ impl Protocols {
 
 /// A byte stream ready for HTTP/2.
 pub(super) enum Io {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(Coalesced<TcpStream>),
+    Tls(Box<TlsStream<Coalesced<TcpStream>>>),
 }
 
 /// How the connections of one pool are opened.
@@ -55,7 +56,7 @@ impl Dial {
     /// Opens a byte stream for HTTP/2.
     pub(super) async fn open(&self) -> Result<Io, TransportError> {
         let tcp = match timeout(CONNECT_TIMEOUT, self.connect()).await {
-            Ok(result) => result?,
+            Ok(result) => Coalesced::new(result?),
             Err(_) => return Err(TransportError::unsent("connect_timeout")),
         };
         if !self.base_url.tls {
@@ -77,7 +78,10 @@ impl Dial {
         connect_to_any(addresses.map_err(|error| TransportError::from(&error))?).await
     }
 
-    async fn handshake(&self, tcp: TcpStream) -> Result<TlsStream<TcpStream>, TransportError> {
+    async fn handshake(
+        &self,
+        tcp: Coalesced<TcpStream>,
+    ) -> Result<TlsStream<Coalesced<TcpStream>>, TransportError> {
         let config = self
             .tls
             .get(&self.trust, self.protocols.alpn())

@@ -2,6 +2,7 @@
 //! connections for each origin, credential and set of trusted roots. The transport makes one request and
 //! returns the response, which the provider interprets. It runs on the engine's current-thread runtime.
 
+mod coalesced;
 mod connection;
 mod dial;
 mod http1;
