@@ -152,6 +152,8 @@ macro_rules! caller_id {
 caller_id! {
     /// Id of a device, chosen by the caller or its SDK; unique within the application.
     DeviceId;
+    /// Id of a user, chosen by the caller; unique within the application.
+    UserId;
     /// Id of a notification: a `UUIDv7` from the server or, for a report, chosen by the caller. A poll
     /// has the id of its notification.
     NotificationId;

@@ -11,7 +11,7 @@ use crate::{
     LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, ORIGIN_CHARS_MAX,
     POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
     StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
-    TTL_SECONDS_MAX, URL_CHARS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
+    TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
     WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
     WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
     WEBHOOK_EVENTS_MAX,
@@ -53,6 +53,9 @@ fn small_model_rules() -> Vec<ModelRules> {
     vec![
         ModelRules::new("Tag", vec![("name", required_up_to(TAG_NAME_CHARS_MAX))]),
         ModelRules::new("SetTags", vec![("tags", max_items(TAGS_PER_REQUEST_MAX))]),
+        ModelRules::new("LogIn", vec![("user_id", id())]),
+        // The items are names of platforms.
+        ModelRules::new("PreviewSegment", vec![("platforms", json!({ "minItems": 1 }))]),
         ModelRules::new("ReportEvents", vec![("events", counted(1, EVENTS_PER_REQUEST_MAX))]),
         ModelRules::new(
             "ReportEvent",
@@ -180,27 +183,29 @@ fn create_notification() -> ModelRules {
         ("android_device_ids", device_ids()),
         ("ios_device_ids", device_ids()),
         ("device_ids", device_ids()),
+        ("user_ids", json!({ "maxItems": USER_IDS_MAX, "items": id() })),
         ("send_at", json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })),
         ("send_at_local", json!({ "pattern": LOCAL_TIME })),
         ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
         ("priority", optional_one_of("Priority")),
         ("collapse_key", json!({ "maxLength": COLLAPSE_KEY_CHARS_MAX, "pattern": VISIBLE_ASCII })),
     ]);
-    let ids = |name: &str| {
+    const DEVICE_LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
+    let ids = |name: &str, absent: &[&str]| {
         let mut properties = Map::new();
         properties.insert(name.to_owned(), json!({ "type": "array", "minItems": 1 }));
+        properties.extend(absent.iter().map(|name| ((*name).to_owned(), absent_list())));
         json!({ "required": [name], "properties": properties })
     };
     let mut platforms = to_platforms();
-    platforms["properties"]["android_device_ids"] = json!({ "type": "null" });
-    platforms["properties"]["ios_device_ids"] = json!({ "type": "null" });
-    platforms["properties"]["device_ids"] = json!({ "type": "null" });
-    let target = json!({ "anyOf": [
-        platforms,
-        ids("android_device_ids"),
-        ids("ios_device_ids"),
-        ids("device_ids"),
-    ] });
+    for name in DEVICE_LISTS.into_iter().chain(["user_ids"]) {
+        platforms["properties"][name] = absent_list();
+    }
+    let mut users = ids("user_ids", &DEVICE_LISTS);
+    users["properties"]["platforms"] =
+        json!({ "type": ["array", "null"], "minItems": 1, "items": platform() });
+    let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
+    let target = json!({ "anyOf": [platforms, android, ios, any, users] });
     let schedule = json!({ "anyOf": [
         { "properties": { "send_at": { "type": "null" } } },
         { "properties": { "send_at_local": unset() } },
@@ -220,13 +225,18 @@ fn report_notification() -> ModelRules {
 }
 
 fn to_platforms() -> Value {
-    let platform = "#/components/schemas/Platform";
     json!({
         "required": ["platforms"],
-        "properties": {
-            "platforms": { "type": "array", "minItems": 1, "items": { "$ref": platform } },
-        },
+        "properties": { "platforms": { "type": "array", "minItems": 1, "items": platform() } },
     })
+}
+
+fn platform() -> Value {
+    json!({ "$ref": "#/components/schemas/Platform" })
+}
+
+fn absent_list() -> Value {
+    json!({ "type": "null" })
 }
 
 fn notification_content() -> Vec<(&'static str, Value)> {
@@ -343,6 +353,7 @@ fn device_rules() -> Vec<ModelRules> {
 fn register_device() -> ModelRules {
     let mut fields = vec![
         ("device_id", id()),
+        ("user_id", id()),
         ("push_token", up_to(PUSH_TOKEN_CHARS_MAX)),
         ("timezone", json!({ "pattern": TIMEZONE })),
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
@@ -379,6 +390,7 @@ fn subscribe() -> ModelRules {
             json!({ "maxLength": RECIPIENT_ID_CHARS_MAX, "pattern": format!("^$|{RECIPIENT_ID}") }),
         ),
         ("device_id", id()),
+        ("user_id", id()),
         ("language", up_to(DEVICE_TEXT_CHARS_MAX)),
         ("timezone", json!({ "pattern": TIMEZONE })),
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
@@ -605,6 +617,8 @@ const URI: &str = r"^(?![Jj][Aa][Vv][Aa][Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][A
 const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?$";
 /// An integer within ±840 in Rust's syntax, or empty.
 const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
+/// The name of an attribute.
+pub const ATTRIBUTE_NAME: &str = "^[a-z][a-z0-9_]{0,63}$";
 /// The form of a language tag, or empty.
 const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
 /// A recipient id on Messenger or the chat app.

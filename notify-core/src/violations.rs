@@ -102,8 +102,13 @@ impl Validator {
 
     /// Adds a violation for a value of the wrong type. The rules of the body are then not checked.
     pub(crate) fn wrong_type(&mut self, path: &Path<'_>, expected: &str) {
+        self.unreadable(path, format_args!("expected {expected}"));
+    }
+
+    /// Adds a violation for a value that the model cannot hold. The rules of the body are then not checked.
+    pub(crate) fn unreadable(&mut self, path: &Path<'_>, what: impl Display) {
         self.has_wrong_type = true;
-        self.violation(path, format_args!("expected {expected}"));
+        self.violation(path, what);
     }
 
     /// Adds a violation for an unknown name, with the nearest known name as a suggestion.
@@ -141,6 +146,11 @@ impl Validator {
         }
         self.unlisted += later.unlisted;
         self.has_wrong_type |= later.has_wrong_type;
+    }
+
+    /// The first violated rule, without its path.
+    pub(crate) fn first_rule(self) -> Option<String> {
+        self.lines.into_iter().next().map(|line| line.what)
     }
 
     fn into_violations(mut self) -> Option<Violations> {
@@ -435,7 +445,7 @@ impl Display for Path<'_> {
 }
 
 /// A caller's name in a message: shortened, control characters replaced, `""` when empty.
-struct Quoted<'n>(&'n str);
+pub(crate) struct Quoted<'n>(pub(crate) &'n str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

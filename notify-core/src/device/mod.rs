@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use self::request::*;
 pub use self::valid::*;
 use crate::wire_enum::wire_enum;
-use crate::{DeviceId, IosEnv, Platform, Tag, Timestamp};
+use crate::{Attributes, DeviceId, IosEnv, Platform, Tag, Timestamp, UserId};
 
 wire_enum! {
     /// Why a device gets no notifications.
@@ -47,6 +47,13 @@ pub struct Device {
     pub details: DeviceDetails,
     /// Tags of the device.
     pub tags: Vec<Tag>,
+    /// Id of the user who is logged in; null if nobody is.
+    #[serde(default)]
+    pub user_id: Option<UserId>,
+    /// The device's own attributes, without those of its user.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::AttributeValue>))]
+    pub attributes: Attributes,
     /// Whether notifications are sent to the device, provided that it has an address.
     pub enabled: bool,
     /// Why the device is not enabled.
@@ -69,8 +76,8 @@ impl Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceList {
-    /// One page, in the order of first registration. With `state`, it can have fewer than `limit`
-    /// elements, even none, although there are more pages.
+    /// One page, in the order of first registration. With `state` or `segment`, it can have fewer than
+    /// `limit` elements, even none, although there are more pages.
     pub devices: Vec<Device>,
     /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,

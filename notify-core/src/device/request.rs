@@ -58,6 +58,8 @@ model! {
         /// For `ios`: empty, `production` or `sandbox`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<IosEnv>))]
         pub ios_env: Option<String>,
+        /// Id of the user to log in, chosen by the caller. When absent, the log-in stays as it is.
+        pub user_id: Option<String>,
     }
 }
 
@@ -100,6 +102,8 @@ model! {
         pub timezone: Option<String>,
         /// Offset from UTC in minutes, as a string.
         pub utc_offset: Option<String>,
+        /// Id of the user to log in, chosen by the caller. When absent, the log-in stays as it is.
+        pub user_id: Option<String>,
     }
 }
 
@@ -173,6 +177,10 @@ pub struct ListDevices {
     /// Only the devices with exactly this address: the push token, the endpoint of the browser, or
     /// the recipient id.
     pub push_token: Option<String>,
+    /// Only devices that meet the condition of the segment with this name.
+    pub segment: Option<String>,
+    /// Only devices on which this user is logged in.
+    pub user_id: Option<String>,
 }
 
 impl RegisterDevice {

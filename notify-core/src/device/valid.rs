@@ -17,11 +17,12 @@ use crate::json::BodyPresence;
 use crate::request::{Parameters, request};
 use crate::violations::{Path, REQUIRED, Validator, path};
 use crate::{
-    CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query,
-    TAG_NAME_CHARS_MAX, Timestamp, Violations,
+    CALLER_ID_CHARS_MAX, CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm,
+    Platform, Query, SEGMENT_NAME_CHARS_MAX, TAG_NAME_CHARS_MAX, Timestamp, UserId, Violations,
 };
 
-/// Fields of a device that are stored and returned, but not used.
+/// Fields of a device that are stored and returned. Conditions of audiences test some of them; otherwise,
+/// they are not used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceDetails {
@@ -117,6 +118,10 @@ pub struct Registration {
     pub push_disabled: bool,
     /// Offset from UTC in minutes: of `timezone`, else of `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
+    /// The same offset, but `None` when neither `timezone` nor `utc_offset` is given.
+    pub timezone_minutes: Option<i32>,
+    /// The user to log in; the log-in stays as it is when absent.
+    pub user_id: Option<UserId>,
     /// The other fields.
     pub details: DeviceDetails,
 }
@@ -128,8 +133,12 @@ pub struct Subscription {
     pub device_id: Option<DeviceId>,
     /// Platform and address: `Web`, `FbMessenger` or `ChatApp`.
     pub endpoint: Endpoint,
-    /// Offset from UTC in minutes.
+    /// Offset from UTC in minutes: of `timezone`, else of `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
+    /// The same offset, but `None` when neither `timezone` nor `utc_offset` is given.
+    pub timezone_minutes: Option<i32>,
+    /// The user to log in; the log-in stays as it is when absent.
+    pub user_id: Option<UserId>,
     /// `language`, `timezone` and `utc_offset`; the others are `None`.
     pub details: DeviceDetails,
 }
@@ -162,7 +171,8 @@ impl RegisterDevice {
             language: detail("language", self.language),
             device_description: detail("device_description", self.device_description),
         };
-        let utc_offset_minutes = check_utc_offset(&details, validator);
+        let timezone_minutes = check_utc_offset(&details, validator);
+        let user_id = check_user_id(self.user_id.as_deref(), validator);
         let endpoint = match platform? {
             DevicePlatform::Android => Endpoint::Android { push_token },
             DevicePlatform::Ios => Endpoint::Ios { push_token, env },
@@ -171,7 +181,9 @@ impl RegisterDevice {
             device_id: device_id?,
             endpoint,
             push_disabled: self.push_disabled.unwrap_or(false),
-            utc_offset_minutes,
+            utc_offset_minutes: timezone_minutes.unwrap_or(0),
+            timezone_minutes,
+            user_id,
             details,
         })
     }
@@ -245,9 +257,13 @@ fn check_ios_env(
     validator.one_of(&path("ios_env"), name)
 }
 
+fn check_user_id(id: Option<&str>, validator: &mut Validator) -> Option<UserId> {
+    validator.optional_id(&path("user_id"), id, UserId::new)
+}
+
 /// Checks `timezone` and `utc_offset`. Returns the offset from UTC in minutes: that of `timezone` if it
-/// is set, else that of `utc_offset`, else 0.
-fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> i32 {
+/// is set, else that of `utc_offset`.
+fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> Option<i32> {
     let timezone = details.timezone.as_deref().map(|text| {
         parse_timezone(text).unwrap_or_else(|| {
             validator.violation(&path("timezone"), "must be GMT or GMT±HH:MM within ±14:00");
@@ -261,7 +277,7 @@ fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> i32 {
             0
         })
     });
-    timezone.or(offset).unwrap_or(0)
+    timezone.or(offset)
 }
 
 /// Parses `GMT` or `GMT±HH:MM` to minutes. Returns `None` for any other form, and for an offset that is
@@ -314,8 +330,16 @@ impl Subscribe {
             utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
             ..DeviceDetails::default()
         };
-        let utc_offset_minutes = check_utc_offset(&details, validator);
-        Some(Subscription { device_id, endpoint: endpoint?, utc_offset_minutes, details })
+        let timezone_minutes = check_utc_offset(&details, validator);
+        let user_id = check_user_id(self.user_id.as_deref(), validator);
+        Some(Subscription {
+            device_id,
+            endpoint: endpoint?,
+            utc_offset_minutes: timezone_minutes.unwrap_or(0),
+            timezone_minutes,
+            user_id,
+            details,
+        })
     }
 }
 
@@ -442,6 +466,16 @@ impl Query for ListDevices {
             ParameterForm::Text,
             "Only devices with exactly this push token, endpoint or recipient id",
         ),
+        Parameter::new(
+            "segment",
+            ParameterForm::Text,
+            "Only devices that meet the condition of this segment",
+        ),
+        Parameter::new(
+            "user_id",
+            ParameterForm::Text,
+            "Only devices on which this user is logged in",
+        ),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
@@ -449,13 +483,25 @@ impl Query for ListDevices {
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
         let platform = parameters.text("platform");
         let platform = parameters.validator.optional_one_of(&path("platform"), platform);
-        let tag = parameters.text("tag").map(str::to_owned);
-        let tag = parameters.validator.text_up_to(&path("tag"), tag, TAG_NAME_CHARS_MAX);
+        let mut text = |name: &'static str, chars_max: usize| {
+            let text = parameters.text(name).map(str::to_owned);
+            parameters.validator.text_up_to(&path(name), text, chars_max)
+        };
+        let tag = text("tag", TAG_NAME_CHARS_MAX);
+        let push_token = text("push_token", PUSH_TOKEN_CHARS_MAX);
+        let segment = text("segment", SEGMENT_NAME_CHARS_MAX);
+        let user_id = text("user_id", CALLER_ID_CHARS_MAX);
         let state = parameters.text("state");
         let state = parameters.validator.optional_one_of(&path("state"), state);
-        let push_token = parameters.text("push_token").map(str::to_owned);
-        let push_token =
-            parameters.validator.text_up_to(&path("push_token"), push_token, PUSH_TOKEN_CHARS_MAX);
-        parameters.finish(Some(Self { limit, cursor, platform, tag, state, push_token }))
+        parameters.finish(Some(Self {
+            limit,
+            cursor,
+            platform,
+            tag,
+            state,
+            push_token,
+            segment,
+            user_id,
+        }))
     }
 }

@@ -10,7 +10,7 @@ mod object;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -304,7 +304,7 @@ pub(crate) struct Value<'a, 'c> {
 }
 
 impl<'a> Value<'a, '_> {
-    fn first_byte(&self) -> u8 {
+    pub(crate) fn first_byte(&self) -> u8 {
         self.raw.get().as_bytes()[0]
     }
 
@@ -312,7 +312,7 @@ impl<'a> Value<'a, '_> {
         matches!(self.first_byte(), b'-' | b'0'..=b'9')
     }
 
-    fn wrong_type<T>(&mut self, expected: &str) -> Option<T> {
+    pub(crate) fn wrong_type<T>(&mut self, expected: &str) -> Option<T> {
         self.validator.wrong_type(&self.path, expected);
         None
     }
@@ -526,6 +526,41 @@ impl<'a, 'c> Object<'a, 'c> {
         read(Value { raw: member.raw, path, validator: &mut *self.validator })
     }
 
+    /// Takes a field whose `null` is a value of the wrong type, and does not equal an absent field.
+    pub(crate) fn take_given<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(Value<'a, '_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known_names.push(name);
+        count_bytes(self.members.len());
+        let member = self.members.iter_mut().find(|member| member.name == name)?;
+        member.is_taken = true;
+        let path = self.path.field(name);
+        read(Value { raw: member.raw, path, validator: &mut *self.validator })
+    }
+
+    /// Takes every field: the names of the object are the caller's. `null` is `None`.
+    pub(crate) fn map<T>(
+        &mut self,
+        mut read: impl FnMut(Value<'a, '_>) -> Option<T>,
+    ) -> BTreeMap<String, Option<T>> {
+        let mut map = BTreeMap::new();
+        for member in &mut self.members {
+            member.is_taken = true;
+            if member.raw.get() == "null" {
+                map.insert(member.name.as_ref().to_owned(), None);
+                continue;
+            }
+            let path = self.path.field(&member.name);
+            let value = read(Value { raw: member.raw, path, validator: &mut *self.validator });
+            if let Some(value) = value {
+                map.insert(member.name.as_ref().to_owned(), Some(value));
+            }
+        }
+        map
+    }
+
     /// Takes a field; `None` when it is absent or has the wrong type.
     pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
         self.take(name, T::from_value)
@@ -567,6 +602,33 @@ impl<'a, 'c> Object<'a, 'c> {
     /// Whether the field is present and not `null`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
+    }
+
+    /// Whether the field is present, perhaps as `null`.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        count_bytes(self.members.len());
+        self.members.iter().any(|member| member.name == name)
+    }
+
+    /// Reports the object as unreadable. The fields with these names are not reported as unknown.
+    pub(crate) fn unreadable(&mut self, known: &[&'static str], what: impl fmt::Display) {
+        self.known_names.extend(known);
+        for member in self.members.iter_mut().filter(|member| known.contains(&&*member.name)) {
+            member.is_taken = true;
+        }
+        self.validator.unreadable(&self.path, what);
+    }
+
+    /// Reports a field as unreadable.
+    pub(crate) fn unreadable_field(&mut self, name: &'static str, what: impl fmt::Display) {
+        self.validator.unreadable(&self.path.field(name), what);
+    }
+
+    /// Ignores the fields that have not been taken: they are not reported as unknown.
+    pub(crate) fn ignore_rest(&mut self) {
+        for member in &mut self.members {
+            member.is_taken = true;
+        }
     }
 
     /// Adds a violation if the field is absent.

@@ -1,7 +1,10 @@
 //! Bodies that every endpoint refuses, and the test that reading is linear.
 
 use super::{BYTES_READ, BodyPresence, MEMBERS_MAX, NESTING_MAX, check, read_body};
-use crate::{CreateNotification, Request, SetTags, Template, Timestamp, VIOLATIONS_LISTED_MAX};
+use crate::{
+    CreateNotification, PatchAttributes, Request, SetTags, Template, Timestamp,
+    VIOLATIONS_LISTED_MAX,
+};
 
 fn violations(body: &[u8]) -> Vec<String> {
     check(body).err().map(crate::Violations::into_vec).unwrap_or_default()
@@ -124,6 +127,17 @@ fn hostile(size: usize) -> Vec<String> {
         format!("{{\"{}\":0}}", repeat("\\n")),
         format!("{{\"text\":\"{}\"}}", repeat("\\u0041")),
         format!("{{\"ttl_seconds\":{}}}", repeat("1")),
+        format!("{{\"audience\":{{\"any\":[{}{{}}]}}}}", repeat("{\"tag\":\"a\"},")),
+        format!("{{\"audience\":{{\"any\":[{}{{}}]}}}}", repeat("{},")),
+        format!(
+            "{{\"audience\":{}{{\"attribute\":\"a\",\"in\":[{}0]}}{}}}",
+            "{\"not\":".repeat(7),
+            repeat("0,"),
+            "}".repeat(7)
+        ),
+        format!("{{\"audience\":{}[{}0]{}}}", "{\"all\":[".repeat(7), repeat("0,"), "]}".repeat(7)),
+        format!("{{\"audience\":{{{distinct}\"tag\":\"a\"}}}}"),
+        format!("{{{distinct}\"a\":0}}"),
         "[".repeat(size),
         "{\"a\":".repeat(size / 5),
     ]
@@ -138,9 +152,9 @@ fn bytes_read_by(work: impl FnOnce()) -> usize {
 
 #[test]
 fn reading_is_linear() {
-    // One pass for the scan, one for each level of objects in a model, one to read a value, and one
-    // over the names of the members for each field of the model.
-    const PASSES_MAX: usize = 15;
+    // One pass for the scan, one for each level of objects and lists in a model (an audience has 16), one
+    // to read a value, and one over the names of the members for each field of the model.
+    const PASSES_MAX: usize = 20;
     let now = Timestamp(0);
     for size in [1_000, 10_000, 1_000_000] {
         for (case, body) in hostile(size).iter().enumerate() {
@@ -149,6 +163,7 @@ fn reading_is_linear() {
                 bytes_read_by(|| drop(CreateNotification::parse(body, now))),
                 bytes_read_by(|| drop(Template::parse(body, now))),
                 bytes_read_by(|| drop(SetTags::parse(body, now))),
+                bytes_read_by(|| drop(PatchAttributes::parse(body, now))),
             ] {
                 assert!(scanned >= body.len(), "case {case} is not counted");
                 let bound = PASSES_MAX * body.len();

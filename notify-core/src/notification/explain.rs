@@ -53,6 +53,11 @@ wire_enum! {
         HasTag = "has_tag",
         /// The device does not have the tag of the audience set to true.
         LacksTag = "lacks_tag",
+        /// The device does not meet the condition of the audience; the detail has the first condition that is
+        /// not met.
+        FailsAudience = "fails_audience",
+        /// The user for whom the notification is was logged in on the device, and is not any more.
+        UserChanged = "user_changed",
         /// The device is enabled.
         Enabled = "enabled",
         /// The user disabled push notifications.
@@ -182,7 +187,15 @@ fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKi
                 Kind::Scheduled,
             ],
         ),
-        ExplainedOutcome::Failed => ('✗', "failed", &[Kind::ProviderNotConfigured, Kind::Failed]),
+        ExplainedOutcome::Failed => {
+            let causes = &[
+                Kind::ProviderNotConfigured,
+                Kind::UserChanged,
+                Kind::FailsAudience,
+                Kind::Failed,
+            ];
+            ('✗', "failed", causes)
+        }
         ExplainedOutcome::Unregistered => ('✗', "unregistered", &[Kind::Unregistered]),
         ExplainedOutcome::Expired => ('✗', "expired", &[Kind::CredentialsRefused, Kind::Expired]),
         ExplainedOutcome::Canceled => ('✗', "canceled", &[Kind::Canceled, Kind::CancelRequested]),
@@ -193,6 +206,8 @@ fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKi
                 Kind::RegisteredLater,
                 Kind::NotTargeted,
                 Kind::LacksTag,
+                Kind::FailsAudience,
+                Kind::UserChanged,
                 Kind::Disabled,
                 Kind::AddressDead,
                 Kind::NoAddress,
@@ -246,6 +261,15 @@ mod tests {
                 Outcome::NotTargeted,
                 &[(Kind::NotTargeted, "it goes to ios; the device is on android")],
                 "✗ not sent: it goes to ios; the device is on android",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Kind::Targeted, "it names a user of the device"),
+                    (Kind::FailsAudience, "does not meet: seats >= 3"),
+                    (Kind::Enabled, "enabled now"),
+                ],
+                "✗ not sent: does not meet: seats >= 3",
             ),
             (
                 Outcome::Pending,

@@ -9,3 +9,4 @@ pub use explain::*;
 pub use request::*;
 pub use response::*;
 pub use valid::*;
+pub(crate) use valid::{check_platforms, parse_local_time};

@@ -3,7 +3,7 @@
 use crate::json::{JsonObject, Object};
 use crate::notification::Priority;
 use crate::request::model;
-use crate::{CreatePoll, Platform, Timestamp};
+use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
 
 /// Most device ids in one list, duplicates included.
 pub const DEVICE_IDS_MAX: usize = 1_000;
@@ -21,12 +21,14 @@ pub const SCHEDULE_AHEAD_DAYS_MAX: i64 = 366;
 pub const COLLAPSE_KEY_CHARS_MAX: usize = 64;
 
 model! {
-    /// Body of `POST /v1/notifications`. The target is either `platforms` or one or more lists of device ids.
+    /// Body of `POST /v1/notifications`. The target is either `platforms`, or one or more lists of device
+    /// ids, or a list of user ids.
     #[derive(Debug, Clone, Default, PartialEq)]
     pub struct CreateNotification {
         /// Main text; required unless the notification is a poll.
         pub text: Option<String>,
-        /// All devices of these platforms; at least one platform. Ignored when device ids are given.
+        /// All devices of these platforms; at least one platform. Ignored when device ids are given. With
+        /// user ids, only their devices of these platforms.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
         pub platforms: Option<Vec<String>> = read_platforms,
         /// Ids of Android devices; 1 to 1,000.
@@ -38,6 +40,11 @@ model! {
         /// Ids of devices of any platform; 1 to 1,000.
         pub device_ids: Option<Vec<String>> =
             |object| object.list("device_ids", DEVICE_IDS_MAX),
+        /// Ids of users, whose devices receive it; 1 to 1,000. Not with device ids. `platforms` may then be
+        /// absent; otherwise, only devices of these platforms receive it.
+        pub user_ids: Option<Vec<String>> = |object| object.list("user_ids", USER_IDS_MAX),
+        /// Only devices that meet this condition.
+        pub audience: Option<Audience>,
         /// The fields that a report has too.
         #[serde(flatten)]
         pub content: NotificationContent = NotificationContent::read,
@@ -190,6 +197,12 @@ impl IosSettings {
 #[error("no device ids: the notification would reach nobody")]
 pub struct NoDeviceIds;
 
+/// The list of user ids is empty. Such a notification would have no target, and it must not be sent to all
+/// devices instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no user ids: the notification would reach nobody")]
+pub struct NoUserIds;
+
 impl CreateNotification {
     /// A message to every device of these platforms.
     ///
@@ -267,6 +280,33 @@ impl CreateNotification {
         Ok(Self { text: Some(text.into()), device_ids: Some(ids), ..Self::default() })
     }
 
+    /// A message to the devices of these users, on every platform.
+    ///
+    /// # Errors
+    /// When the list is empty.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, NoUserIds, Platform};
+    ///
+    /// let shipped = CreateNotification::to_users(["user-7"], "Your order is on its way")?
+    ///     .on_platforms([Platform::Android, Platform::Ios]);
+    /// assert_eq!(shipped.user_ids.unwrap().len(), 1);
+    ///
+    /// let nobody: Vec<String> = Vec::new();
+    /// assert_eq!(CreateNotification::to_users(nobody, "Hello"), Err(NoUserIds));
+    /// # Ok::<(), NoUserIds>(())
+    /// ```
+    pub fn to_users<I: Into<String>>(
+        ids: impl IntoIterator<Item = I>,
+        text: impl Into<String>,
+    ) -> Result<Self, NoUserIds> {
+        let ids: Vec<String> = ids.into_iter().map(Into::into).collect();
+        if ids.is_empty() {
+            return Err(NoUserIds);
+        }
+        Ok(Self { text: Some(text.into()), user_ids: Some(ids), ..Self::default() })
+    }
+
     /// A poll to every device of these platforms.
     ///
     /// ```
@@ -285,6 +325,28 @@ impl CreateNotification {
 
     fn for_platforms(platforms: impl IntoIterator<Item = Platform>) -> Self {
         Self { platforms: Some(names(platforms)), ..Self::default() }
+    }
+
+    /// Of the devices of users, only those of these platforms; at least one platform.
+    #[must_use]
+    pub fn on_platforms(mut self, platforms: impl IntoIterator<Item = Platform>) -> Self {
+        self.platforms = Some(names(platforms));
+        self
+    }
+
+    /// Only devices that meet this condition.
+    ///
+    /// ```
+    /// use notify_core::{Audience, CreateNotification, Platform, Request, Timestamp};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "We miss you")
+    ///     .audience(Audience::last_active_at().within_days(30).negate());
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn audience(mut self, audience: Audience) -> Self {
+        self.audience = Some(audience);
+        self
     }
 
     /// Only devices that have this tag set to true.

@@ -9,8 +9,8 @@ use crate::request::Parameters;
 use crate::violations::path;
 use crate::wire_enum::wire_enum;
 use crate::{
-    CURSOR, DeviceId, Engagement, LIMIT, NotificationId, PageQuery, Parameter, ParameterForm,
-    Platform, Query, Timestamp, Violations,
+    Audience, CURSOR, DeviceId, Engagement, LIMIT, NotificationId, PageQuery, Parameter,
+    ParameterForm, Platform, Query, Timestamp, UserId, Violations,
 };
 
 /// Answer of `POST /v1/notifications` and `POST /v1/notifications/notify`.
@@ -73,9 +73,10 @@ pub struct Counts {
     /// Without an outcome yet.
     pub pending: u64,
     /// Requested ids without a device of the platform. The total of all platforms includes the ids in
-    /// `device_ids` that do not exist.
+    /// `device_ids` and `user_ids` that do not exist.
     pub unknown: u64,
-    /// Requested devices that are disabled, or lack an address or the tag.
+    /// Requested devices that are disabled, lack an address or the tag, do not meet the condition of the
+    /// audience, or are not any more devices of the requested user.
     pub excluded: u64,
 }
 
@@ -137,14 +138,38 @@ pub struct NotificationRecord {
     pub completed_at: Option<Timestamp>,
     /// Body of the request, as the caller sent it.
     pub request: JsonObject,
+    /// The condition that the devices must meet, with the conditions of segments in place of their names;
+    /// null when the request has none.
+    #[serde(default)]
+    pub audience: Option<Audience>,
     /// Totals of all platforms.
     pub counts: Counts,
     /// Counts of each platform.
     pub by_platform: Vec<PlatformCounts>,
     /// Reasons of failed deliveries, the most frequent first.
     pub failures: Vec<FailureCount>,
+    /// Numbers of users by whether they were reached; null when the request names no users.
+    #[serde(default)]
+    pub users: Option<UserCounts>,
     /// The engagement that devices reported.
     pub engagement: Engagement,
+}
+
+/// Numbers of users that a notification names, by whether they were reached. `named` is the sum of the
+/// others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserCounts {
+    /// Ids of users in the request, without duplicates.
+    pub named: u64,
+    /// The provider accepted the notification for at least one of the user's devices.
+    pub reached: u64,
+    /// Every delivery to the user has its outcome, and no provider accepted one; or the user had no device.
+    pub unreached: u64,
+    /// A delivery has no outcome yet, and no provider has accepted one.
+    pub pending: u64,
+    /// There is no user with the id.
+    pub unknown: u64,
 }
 
 /// Answer of `GET /v1/notifications`.
@@ -281,6 +306,76 @@ impl Query for ListDeliveries {
         let reason = parameters.text("reason").map(str::to_owned);
         let reason = parameters.validator.text_up_to(&path("reason"), reason, REASON_CHARS_MAX);
         parameters.finish(Some(Self { limit, cursor, outcome, reason }))
+    }
+}
+
+wire_enum! {
+    /// Whether a user was reached by a notification.
+    pub enum UserState {
+        /// The provider accepted the notification for at least one of the user's devices.
+        Reached = "reached",
+        /// Every delivery to the user has its outcome, and no provider accepted one; or the user had no
+        /// device.
+        Unreached = "unreached",
+        /// A delivery has no outcome yet, and no provider has accepted one.
+        Pending = "pending",
+        /// There is no user with the id.
+        Unknown = "unknown",
+    }
+}
+
+/// A user that a notification names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationUser {
+    /// Id of the user; null if the user was erased since then.
+    pub user_id: Option<UserId>,
+    /// Whether the user was reached.
+    pub state: UserState,
+    /// Number of the user's devices in the target when the notification became due.
+    pub devices: u64,
+}
+
+/// Answer of `GET /v1/notifications/:id/users`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationUsers {
+    /// One page. With `state`, it can have fewer than `limit` elements, even none, although there are more
+    /// pages.
+    pub users: Vec<NotificationUser>,
+    /// `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// Query of `GET /v1/notifications/:id/users`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListNotificationUsers {
+    /// Page size; 50 when absent.
+    pub limit: Option<u32>,
+    /// `next_cursor` of the previous page; the first page when absent.
+    pub cursor: Option<String>,
+    /// Only users in this state.
+    pub state: Option<UserState>,
+}
+
+impl Query for ListNotificationUsers {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "state",
+            ParameterForm::OneOf(&UserState::NAMES),
+            "Only users in this state",
+        ),
+    ];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
+        let state = parameters.text("state");
+        let state = parameters.validator.optional_one_of(&path("state"), state);
+        parameters.finish(Some(Self { limit, cursor, state }))
     }
 }
 

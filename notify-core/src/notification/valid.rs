@@ -1,6 +1,7 @@
 //! Validated forms of notifications, which the server delivers, and the rules of notifications.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use jiff::civil;
 use serde_json::value::RawValue;
@@ -16,15 +17,15 @@ use crate::time::DAY_MS;
 use crate::violations::{Path, REQUIRED, Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{
-    CampaignId, DeviceId, NewPoll, NotificationId, Platform, RESERVED_NOTIFICATION_IDS,
-    TAG_NAME_CHARS_MAX, Timestamp, Violations,
+    Audience, CampaignId, Condition, DeviceId, NewPoll, NotificationId, Platform,
+    RESERVED_NOTIFICATION_IDS, TAG_NAME_CHARS_MAX, Timestamp, USER_IDS_MAX, UserId, Violations,
 };
 
 /// The validated form of [`crate::CreateNotification`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     /// Which devices receive it.
-    pub audience: Audience,
+    pub recipients: Recipients,
     /// The content that these devices receive.
     pub content: Content,
     /// When it is due.
@@ -54,11 +55,27 @@ pub struct Report {
 
 /// The devices that receive a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Audience {
-    /// Devices or platforms.
+pub struct Recipients {
+    /// Devices, users or platforms.
     pub target: Target,
     /// Only devices that have this tag set to true.
     pub tag: Option<String>,
+    /// Only devices that meet this condition. It satisfies every rule, except that it can name segments;
+    /// [`Recipients::condition`] replaces them.
+    pub audience: Option<Audience>,
+}
+
+impl Recipients {
+    /// The condition with the conditions of its segments; `None` if there is no condition.
+    ///
+    /// # Errors
+    /// When `lookup` does not know a segment, or the condition is too large with its segments.
+    pub fn condition(
+        &self,
+        lookup: &impl Fn(&str) -> Option<Audience>,
+    ) -> Result<Option<Condition>, Violations> {
+        self.audience.as_ref().map(|audience| audience.resolve(lookup)).transpose()
+    }
 }
 
 /// The target of a notification.
@@ -73,6 +90,13 @@ pub enum Target {
         /// Devices of any platform.
         any: Vec<DeviceId>,
     },
+    /// The devices of these users; at least one user, no id twice.
+    Users {
+        /// Ids of the users.
+        ids: Vec<UserId>,
+        /// Only devices of these platforms; at least one platform, without duplicates.
+        platforms: Vec<Platform>,
+    },
     /// All devices of these platforms; at least one platform, without duplicates.
     Platforms(Vec<Platform>),
 }
@@ -83,7 +107,7 @@ impl Target {
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         match self {
-            Self::Platforms(platforms) => platforms.clone(),
+            Self::Platforms(platforms) | Self::Users { platforms, ids: _ } => platforms.clone(),
             Self::Devices { android, ios, any: _ } => {
                 let mut platforms = Vec::new();
                 if !android.is_empty() {
@@ -258,6 +282,9 @@ impl CreateNotification {
     fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Notification> {
         let target = self.check_target(validator);
         let tag = check_tag(self.content.tags.as_deref(), validator);
+        if let Some(audience) = &self.audience {
+            audience.check_unexpanded(&path("audience"), validator);
+        }
         let schedule = check_schedule(self.send_at, self.send_at_local.as_deref(), now, validator);
         let ttl_seconds = self.ttl_seconds.unwrap_or(TTL_SECONDS_MAX);
         if ttl_seconds > TTL_SECONDS_MAX {
@@ -269,7 +296,7 @@ impl CreateNotification {
         let collapse_key = check_collapse_key(self.collapse_key, validator);
         let content = check_content(self.text, self.content, validator);
         Some(Notification {
-            audience: Audience { target: target?, tag },
+            recipients: Recipients { target: target?, tag, audience: self.audience },
             content: content?,
             schedule: schedule?,
             passed_send_at: self.send_at.map(Timestamp).filter(|at| *at <= now),
@@ -279,16 +306,20 @@ impl CreateNotification {
         })
     }
 
-    /// Checks the target: device ids if there are any, else platforms.
+    /// Checks the target: users or device ids if there are any, else platforms.
     fn check_target(&self, validator: &mut Validator) -> Option<Target> {
         let lists = [
             ("android_device_ids", self.android_device_ids.as_deref()),
             ("ios_device_ids", self.ios_device_ids.as_deref()),
             ("device_ids", self.device_ids.as_deref()),
         ];
-        if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
-            let [mut android, mut ios, any] =
-                lists.map(|(name, ids)| check_ids(&path(name), ids.unwrap_or_default(), validator));
+        let has_device_ids = lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty()));
+        let users = self.check_users(has_device_ids, validator);
+        if has_device_ids {
+            let [mut android, mut ios, any] = lists.map(|(name, ids)| {
+                let ids = ids.unwrap_or_default();
+                check_ids(&path(name), ids, DEVICE_IDS_MAX, DeviceId::new, validator)
+            });
             // An id that is in `device_ids` and in another list counts only in `device_ids`.
             let any_ids: HashSet<&DeviceId> = any.iter().collect();
             android.retain(|id| !any_ids.contains(id));
@@ -300,13 +331,37 @@ impl CreateNotification {
         // must not target all devices.
         let empty_lists = || lists.iter().filter(|(_, ids)| ids.is_some());
         for (name, _) in empty_lists() {
-            validator.violation(&path(name), "must hold at least 1 id when it is given");
+            validator.violation(&path(name), EMPTY_IDS);
+        }
+        if let Some(ids) = users {
+            let platforms = match platforms {
+                Some(_) => check_platforms(platforms, validator),
+                None => Platform::ALL.to_vec(),
+            };
+            return Some(Target::Users { ids, platforms });
         }
         let has_empty_list = empty_lists().next().is_some();
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
             return None;
         }
         Some(Target::Platforms(check_platforms(platforms, validator)))
+    }
+}
+
+/// The violation for a list of ids that is given and empty.
+const EMPTY_IDS: &str = "must hold at least 1 id when it is given";
+
+impl CreateNotification {
+    /// Checks the ids of users. Returns `None` when they are not given.
+    fn check_users(&self, has_device_ids: bool, validator: &mut Validator) -> Option<Vec<UserId>> {
+        let ids = self.user_ids.as_deref()?;
+        let at = path("user_ids");
+        if ids.is_empty() {
+            validator.violation(&at, EMPTY_IDS);
+        } else if has_device_ids {
+            validator.violation(&at, "must not be combined with device ids");
+        }
+        Some(check_ids(&at, ids, USER_IDS_MAX, UserId::new, validator))
     }
 }
 
@@ -325,20 +380,29 @@ impl ReportNotification {
     }
 }
 
-/// Checks a list of device ids. Returns the valid ids without duplicates.
-fn check_ids(at: &Path<'_>, ids: &[String], validator: &mut Validator) -> Vec<DeviceId> {
-    validator.max_len(at, ids.len(), DEVICE_IDS_MAX, "ids");
+/// Checks a list of ids. Returns the valid ids without duplicates.
+fn check_ids<'t, I: Clone + Eq + Hash>(
+    at: &Path<'_>,
+    ids: &'t [String],
+    ids_max: usize,
+    parse: fn(&'t str) -> Result<I, &'static str>,
+    validator: &mut Validator,
+) -> Vec<I> {
+    validator.max_len(at, ids.len(), ids_max, "ids");
     let mut seen = HashSet::with_capacity(ids.len());
     let mut valid = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
         // Not `id`: for an empty element, "must not be empty" is clearer than "is required".
-        let id = validator.optional_id(&at.index(index), Some(id.as_str()), DeviceId::new);
+        let id = validator.optional_id(&at.index(index), Some(id.as_str()), parse);
         valid.extend(id.filter(|id| seen.insert(id.clone())));
     }
     valid
 }
 
-fn check_platforms(platforms: Option<&[String]>, validator: &mut Validator) -> Vec<Platform> {
+pub(crate) fn check_platforms(
+    platforms: Option<&[String]>,
+    validator: &mut Validator,
+) -> Vec<Platform> {
     let at = path("platforms");
     let platforms = platforms.unwrap_or_default();
     if platforms.is_empty() {
@@ -408,7 +472,7 @@ fn check_schedule(
 }
 
 /// Parses `YYYY-MM-DDTHH:MM` and no other form; the day must exist in the calendar.
-fn parse_local_time(text: &str) -> Option<LocalTime> {
+pub(crate) fn parse_local_time(text: &str) -> Option<LocalTime> {
     const FORM: &[u8] = b"0000-00-00T00:00";
     let has_form = text.len() == FORM.len()
         && text.bytes().zip(FORM).all(|(byte, form_byte)| match form_byte {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::wire_enum::wire_enum;
 use crate::{
     AnswerId, Counts, DeviceId, NotificationId, NotificationStatus, Platform, Timestamp,
-    UnknownName, WebhookId,
+    UnknownName, UserCounts, UserId, WebhookId,
 };
 
 wire_enum! {
@@ -99,6 +99,9 @@ pub struct NotificationEnded {
     pub status: NotificationStatus,
     /// Outcomes of its deliveries.
     pub counts: Counts,
+    /// The users that the notification names, by whether they were reached; absent if it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<UserCounts>,
     /// `no_such_device` when none of the requested devices exists; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -110,6 +113,9 @@ pub struct NotificationEnded {
 pub struct DeviceUnregistered {
     /// Id of the device.
     pub device_id: DeviceId,
+    /// Id of its user at that time; null if nobody was logged in.
+    #[serde(default)]
+    pub user_id: Option<UserId>,
     /// Platform of the device.
     pub platform: Platform,
     /// Why the address is unregistered.
@@ -126,6 +132,9 @@ pub struct PollAnswered {
     pub answer_id: AnswerId,
     /// Id of the device that answered; null for an anonymous answer, such as on the poll's page.
     pub device_id: Option<DeviceId>,
+    /// Id of the user of the device at that time; null if nobody was logged in.
+    #[serde(default)]
+    pub user_id: Option<UserId>,
 }
 
 /// Data of `engagement.opened` and `engagement.clicked`.
@@ -136,6 +145,9 @@ pub struct DeviceEngaged {
     pub notification_id: NotificationId,
     /// Id of the device.
     pub device_id: DeviceId,
+    /// Id of its user at that time; null if nobody was logged in.
+    #[serde(default)]
+    pub user_id: Option<UserId>,
     /// When it happened according to the device, unix ms.
     pub at: Timestamp,
 }
@@ -234,10 +246,12 @@ mod tests {
             notification_id: id.clone(),
             status: NotificationStatus::Completed,
             counts: Counts { targeted: 2, sent: 2, ..Counts::default() },
+            users: Some(UserCounts { named: 1, reached: 1, ..UserCounts::default() }),
             reason: None,
         };
         let no_device = NotificationEnded {
             counts: Counts { unknown: 1, ..Counts::default() },
+            users: None,
             reason: Some("no_such_device".into()),
             ..ended.clone()
         };
@@ -245,6 +259,7 @@ mod tests {
         let engaged = DeviceEngaged {
             notification_id: id.clone(),
             device_id: device.clone(),
+            user_id: Some(UserId::new("ada").unwrap()),
             at: Timestamp(7),
         };
         let rows = [
@@ -253,6 +268,7 @@ mod tests {
             WebhookData::NotificationFailed(no_device),
             WebhookData::DeviceUnregistered(DeviceUnregistered {
                 device_id: device,
+                user_id: None,
                 platform: Platform::Ios,
                 reason: "Unregistered".into(),
             }),
@@ -260,6 +276,7 @@ mod tests {
                 poll_id: id,
                 answer_id: AnswerId(Uuid::from_u128(3)),
                 device_id: None,
+                user_id: None,
             }),
             WebhookData::EngagementOpened(engaged.clone()),
             WebhookData::EngagementClicked(engaged),

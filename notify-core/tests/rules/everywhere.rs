@@ -3,8 +3,9 @@
 
 use notify_core::{
     AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
-    RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
-    SetTags, SetWebAccess, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
+    LogIn, RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request,
+    SetCampaignStatus, SetTags, SetWebAccess, Subscribe, Template, UpdateApp, UpdateWebhook,
+    WebReport, WebSubscribe,
 };
 use serde_json::{Value, json};
 
@@ -123,6 +124,9 @@ fn every_field_is_strict() {
     to_devices["ios_device_ids"] = json!(["c"]);
     to_devices["device_ids"] = json!(["d", "e"]);
     check_everywhere::<CreateNotification>(&to_devices);
+    let mut to_users = notifications::full();
+    to_users["user_ids"] = json!(["a", "b"]);
+    check_everywhere::<CreateNotification>(&to_users);
     let mut report = notifications::full();
     for field in ["ttl_seconds", "priority", "collapse_key", "send_at"] {
         report.as_object_mut().unwrap().remove(field);
@@ -141,15 +145,20 @@ fn every_field_is_strict() {
     ] {
         check_everywhere::<Template>(&buttons::button(&data));
     }
-    check_everywhere::<RegisterDevice>(&devices::full());
+    let mut device = devices::full();
+    device["user_id"] = json!("u");
+    check_everywhere::<RegisterDevice>(&device);
     let mut web = devices::web();
-    for (field, value) in [("device_id", "d"), ("language", "en"), ("utc_offset", "-60")] {
+    for (field, value) in
+        [("device_id", "d"), ("user_id", "u"), ("language", "en"), ("utc_offset", "-60")]
+    {
         web[field] = json!(value);
     }
     web["subscription"]["expirationTime"] = json!(1);
     check_everywhere::<Subscribe>(&web);
     check_everywhere::<Subscribe>(&json!({"platform": "chatapp", "recipient_id": "1"}));
     check_everywhere::<SetTags>(&json!({"tags": [{"name": "a", "type": "bool", "value": true}]}));
+    check_everywhere::<LogIn>(&json!({"user_id": "u"}));
     check_everywhere::<CheckFeed>(&json!({"url": "https://x.example/rss"}));
     check_everywhere::<CreateFeed>(&json!({"url": "https://x.example/rss", "name": "n"}));
     check_everywhere::<SetCampaignStatus>(&json!({"status": "active"}));

@@ -2,8 +2,9 @@
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, ListDevices,
-    PUSH_TOKEN_CHARS_MAX, Query, RegisterDevice, ReportEvents, ReportNotification, Request,
-    SetTags, SetWebAccess, Subscribe, TAG_NAME_CHARS_MAX, TEXT_CHARS_MAX, Template,
+    LogIn, PUSH_TOKEN_CHARS_MAX, PatchAttributes, Query, RegisterDevice, ReportEvents,
+    ReportNotification, Request, SetTags, SetWebAccess, Subscribe, TAG_NAME_CHARS_MAX,
+    TEXT_CHARS_MAX, Template,
 };
 use serde_json::{Value, json};
 
@@ -96,6 +97,12 @@ fn notification_texts_are_limited() {
     let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
         "device_ids": ["c"]});
     assert_eq!(check_lengths::<CreateNotification>(&devices), 4);
+    let users = json!({"text": "t", "user_ids": ["a"], "audience": {"all": [{"tag": "a"},
+        {"segment": "s"}, {"attribute": "plan", "in": ["a"]}, {"attribute": "plan", "below": "1"},
+        {"field": "language", "is": "de"}, {"field": "app_version", "at_least": "1"}]}});
+    assert_eq!(check_lengths::<CreateNotification>(&users), 12);
+    assert_eq!(check_lengths::<PatchAttributes>(&json!({"plan": "pro"})), 1);
+    assert_eq!(check_lengths::<LogIn>(&json!({"user_id": "u"})), 1);
     let report = json!({"id": "own", "platforms": ["ios"], "poll": poll()});
     assert_eq!(check_lengths::<ReportNotification>(&report), 9);
 }
@@ -180,7 +187,7 @@ fn accepted_requests_are_read_whatever_their_length() {
     let body = json!({"text": "t".repeat(70_000), "platforms": ["ios"], "tags": [tag]}).to_string();
     assert_eq!(errors_of::<CreateNotification>(&body).len(), 2);
     let read = CreateNotification::parse_accepted(body.as_bytes(), NOW).unwrap();
-    assert_eq!(read.audience.tag.as_deref(), Some(&*tag));
+    assert_eq!(read.recipients.tag.as_deref(), Some(&*tag));
     // All other rules apply.
     for broken in [r#"{"text":"t"}"#, r#"{"text":"","platforms":["ios"]}"#, "{"] {
         assert!(CreateNotification::parse_accepted(broken.as_bytes(), NOW).is_err(), "{broken}");

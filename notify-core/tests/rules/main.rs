@@ -2,11 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod attributes;
+mod audiences;
 mod browsers;
 mod buttons;
 mod campaigns;
+mod conditions;
 mod devices;
 mod everywhere;
+mod expressions;
 mod lengths;
 mod messages;
 mod models;
@@ -20,3 +24,4 @@ mod schemas;
 mod small;
 mod support;
 mod urls;
+mod users;

@@ -1,10 +1,11 @@
 //! Models that are built in code: they serialize to bodies that are read back, and they are validated.
 
 use notify_core::{
-    AndroidSettings, ButtonKind, CampaignLayout, CreateNotification, CreatePoll, FeatureData,
-    Platform, Priority, PushSubscription, RegisterDevice, ReportEvent, ReportEvents,
-    ReportNotification, Request, SetTags, StringName, Subscribe, Tag, Template, TemplateButton,
-    TemplateFeed, Timestamp, WebPushAction, json::JsonObject,
+    AndroidSettings, Audience, ButtonKind, CampaignLayout, CreateNotification, CreatePoll,
+    FeatureData, LogIn, PatchAttributes, PatchUser, Platform, PreviewSegment, Priority,
+    PushSubscription, PutSegment, RegisterDevice, ReportEvent, ReportEvents, ReportNotification,
+    Request, SetTags, StringName, Subscribe, Tag, Template, TemplateButton, TemplateFeed,
+    Timestamp, WebPushAction, json::JsonObject,
 };
 
 use crate::support::NOW;
@@ -84,6 +85,20 @@ fn models_survive_a_round_trip() {
             .feature(3, FeatureData::ActionButton(TemplateButton::custom("t", "icon")))
             .feature(2, FeatureData::ActionButton(TemplateButton::video("https://x.example/v"))),
     );
+}
+
+#[test]
+fn models_of_users_and_audiences_survive_a_round_trip() {
+    round_trip(
+        CreateNotification::to_users(["a", "b"], "hi")
+            .unwrap()
+            .on_platforms([Platform::Web])
+            .audience(Audience::tag("vip").or(Audience::segment("fans").negate())),
+    );
+    round_trip(LogIn::new("u"));
+    round_trip(PutSegment::new(Audience::platform().is_in(Platform::Ios, [Platform::Web])));
+    round_trip(PreviewSegment::new(Audience::country().exists(false)));
+    round_trip(PatchUser { attributes: Some(PatchAttributes::default().set("a", 1).remove("b")) });
 }
 
 #[test]

@@ -166,23 +166,23 @@ fn targets_are_checked() {
     });
     let ids = |ids: &[&str]| ids.iter().map(|id| DeviceId::new(*id).unwrap()).collect::<Vec<_>>();
     let target = Target::Devices { android: ids(&["a", "b"]), ios: vec![], any: vec![] };
-    assert_eq!(parse(&ignored).audience.target, target);
+    assert_eq!(parse(&ignored).recipients.target, target);
     // An id in several lists counts once.
     let mixed = json!({
         "text": "t", "platforms": ["tv"], "android_device_ids": ["a", "b"],
         "ios_device_ids": ["c", "b"], "device_ids": ["b", "d", "b"],
     });
     let target = Target::Devices { android: ids(&["a"]), ios: ids(&["c"]), any: ids(&["b", "d"]) };
-    assert_eq!(parse(&mixed).audience.target, target);
+    assert_eq!(parse(&mixed).recipients.target, target);
     let all_empty = json!({
         "text": "t", "platforms": ["ios"], "android_device_ids": [], "device_ids": [],
     });
     assert_eq!(errors_of::<CreateNotification>(&all_empty.to_string()).len(), 2);
     let one_empty = json!({"text": "t", "android_device_ids": [], "device_ids": ["a"]});
     let target = Target::Devices { android: vec![], ios: vec![], any: ids(&["a"]) };
-    assert_eq!(parse(&one_empty).audience.target, target);
+    assert_eq!(parse(&one_empty).recipients.target, target);
     let target = Target::Platforms(Platform::ALL.to_vec());
-    assert_eq!(parse(&full()).audience.target, target);
+    assert_eq!(parse(&full()).recipients.target, target);
 }
 
 #[test]

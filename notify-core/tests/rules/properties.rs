@@ -1,9 +1,9 @@
 //! Reading any bytes results in a value or a limited list of violations, and never panics.
 
 use notify_core::{
-    AnswerPoll, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, Template, UpdateApp,
-    VIOLATIONS_LISTED_MAX,
+    AnswerPoll, CreateApp, CreateFeed, CreateKey, CreateNotification, LogIn, PatchAttributes,
+    PatchUser, PreviewSegment, PutSegment, RegisterDevice, ReportEvents, ReportNotification,
+    Request, SetCampaignStatus, SetTags, Subscribe, Template, UpdateApp, VIOLATIONS_LISTED_MAX,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -31,12 +31,17 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateFeed>(body);
     read::<ReportEvents>(body);
     read::<AnswerPoll>(body);
+    read::<PatchAttributes>(body);
+    read::<PatchUser>(body);
+    read::<LogIn>(body);
+    read::<PutSegment>(body);
+    read::<PreviewSegment>(body);
     read::<CreateApp>(body);
     read::<UpdateApp>(body);
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 41] = [
+const NAMES: [&str; 57] = [
     "text",
     "platforms",
     "android_device_ids",
@@ -78,8 +83,24 @@ const NAMES: [&str; 41] = [
     "position",
     "data",
     "events",
+    "user_ids",
+    "user_id",
+    "attributes",
+    "audience",
+    "all",
+    "any",
+    "not",
+    "tag",
+    "segment",
+    "attribute",
+    "field",
+    "is",
+    "in",
+    "exists",
+    "at_least",
+    "within_days",
 ];
-const TEXTS: [&str; 16] = [
+const TEXTS: [&str; 18] = [
     "",
     "a",
     "ios",
@@ -96,6 +117,8 @@ const TEXTS: [&str; 16] = [
     "cal",
     "bool",
     "2026-02-28T10:00",
+    "language",
+    "3.10",
 ];
 
 fn any_value() -> impl Strategy<Value = Value> {

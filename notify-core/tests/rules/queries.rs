@@ -3,8 +3,8 @@
 use notify_core::{
     CampaignFilter, CampaignPage, Day, DayPeriod, DeliveryOutcome, DeviceState,
     DeviceStatisticsQuery, EnrichmentQuery, ExplainedOutcome, ListCampaigns, ListDeliveries,
-    ListDevices, ListNotifications, NoQuery, NotificationStatisticsQuery, NotificationStatus,
-    PageQuery, Platform, Query, StepKind, Timestamp,
+    ListDevices, ListNotificationUsers, ListNotifications, NoQuery, NotificationStatisticsQuery,
+    NotificationStatus, PageQuery, Platform, Query, StepKind, Timestamp, UserState,
 };
 
 use crate::support::NOW;
@@ -54,6 +54,9 @@ fn device_listings_are_checked() {
         ("platform=web&tag=vip&state=enabled&push_token=https%3A%2F%2Fa", &[]),
         ("state=dead", &["state: must be one of enabled, disabled, unregistered"]),
         ("push_token=a&push_token=a", &["push_token: is given twice"]),
+        ("segment=fans&user_id=u", &[]),
+        (&format!("segment={}", "n".repeat(256)), &["segment: must be at most 255 characters"]),
+        (&format!("user_id={}", "n".repeat(256)), &["user_id: must be at most 255 characters"]),
         ("push_tokens=a", &["push_tokens: unknown parameter, did you mean `push_token`?"]),
     ]);
     for state in DeviceState::ALL {
@@ -79,6 +82,22 @@ fn notification_listings_are_checked() {
         assert_eq!(query.status, Some(status));
     }
     assert_eq!(parse::<ListNotifications>("status="), Ok(ListNotifications::default()));
+}
+
+#[test]
+fn user_listings_are_checked() {
+    const STATES: &str = "reached, unreached, pending, unknown";
+    check::<ListNotificationUsers>(&[
+        ("state=pending&limit=1000&cursor=x", &[]),
+        ("state=lost", &[&format!("state: must be one of {STATES}")]),
+        ("limit=1001", &["limit: must be a whole number from 1 to 1000"]),
+        ("states=pending", &["states: unknown parameter, did you mean `state`?"]),
+    ]);
+    for state in UserState::ALL {
+        let query = parse::<ListNotificationUsers>(&format!("state={state}")).unwrap();
+        assert_eq!(query.state, Some(state));
+    }
+    assert_eq!(parse::<ListNotificationUsers>("state="), Ok(ListNotificationUsers::default()));
 }
 
 #[test]

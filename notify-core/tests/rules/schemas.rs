@@ -2,13 +2,15 @@
 //! refused.
 
 use notify_core::{
-    CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
-    DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
-    NotificationStatisticsQuery, PageQuery, ParameterForm, Query, RecoverWebhook, RegisterDevice,
+    Audience, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
+    DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries,
+    ListDevices, ListNotificationUsers, LogIn, NotificationStatisticsQuery, PageQuery,
+    ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook, RegisterDevice,
     RenameKey, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess, StreamQuery,
     Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
 };
 use serde_json::{Value, json};
+use utoipa::PartialSchema;
 
 use crate::support::NOW;
 
@@ -129,6 +131,8 @@ fn notification_schemas_have_the_limits_of_validation() {
             field("/device_ids", "CreateNotification", "device_ids"),
         ],
     );
+    let to_users = json!({"text": "a", "user_ids": ["u"]});
+    check::<CreateNotification>(&to_users, &[field("/user_ids", "CreateNotification", "user_ids")]);
     let poll = json!({"id": "n", "platforms": ["ios"], "poll": {"text": "q",
         "layout_id": "poll_text_wide_image", "image_url": "https://a.example",
         "answers": vec![json!({"text": "a", "image_url": "https://a.example"}); 2]}});
@@ -146,11 +150,13 @@ fn notification_schemas_have_the_limits_of_validation() {
 #[test]
 fn device_schemas_have_the_limits_of_validation() {
     let body = json!({"device_id": "d", "platform": "ios", "sdk_type": "ios_push",
-        "push_token": "t", "language": "en", "country": "de", "device_description": "x"});
+        "push_token": "t", "language": "en", "country": "de", "device_description": "x",
+        "user_id": "u"});
     check::<RegisterDevice>(
         &body,
         &[
             field("/device_id", "RegisterDevice", "device_id"),
+            field("/user_id", "RegisterDevice", "user_id"),
             field("/push_token", "RegisterDevice", "push_token"),
             field("/language", "RegisterDevice", "language"),
             field("/country", "RegisterDevice", "country"),
@@ -158,11 +164,12 @@ fn device_schemas_have_the_limits_of_validation() {
         ],
     );
     let chat = json!({"platform": "chatapp", "recipient_id": "1", "device_id": "d",
-        "language": "en"});
+        "language": "en", "user_id": "u"});
     check::<Subscribe>(
         &chat,
         &[
             field("/device_id", "Subscribe", "device_id"),
+            field("/user_id", "Subscribe", "user_id"),
             field("/language", "Subscribe", "language"),
         ],
     );
@@ -181,6 +188,118 @@ fn device_schemas_have_the_limits_of_validation() {
             field("/events/0/at", "ReportEvent", "at"),
         ],
     );
+}
+
+#[test]
+fn user_and_segment_schemas_have_the_limits_of_validation() {
+    check::<LogIn>(&json!({"user_id": "u"}), &[field("/user_id", "LogIn", "user_id")]);
+    check::<PreviewSegment>(
+        &json!({"audience": {"tag": "a"}, "platforms": ["ios"]}),
+        &[field("/platforms", "PreviewSegment", "platforms")],
+    );
+    let schema = serde_json::to_value(PatchAttributes::schema()).unwrap();
+    let attributes = |count: u64| -> Value {
+        (0..count).map(|number| (format!("a{number}"), json!(number))).collect()
+    };
+    let is_accepted =
+        |body: &Value| PatchAttributes::parse(body.to_string().as_bytes(), NOW).is_ok();
+    let count_max = schema["maxProperties"].as_u64().unwrap();
+    assert!(is_accepted(&attributes(count_max)) && !is_accepted(&attributes(count_max + 1)));
+    for form in schema["additionalProperties"]["oneOf"].as_array().unwrap() {
+        for (value, expected) in values_of(form) {
+            assert_eq!(is_accepted(&json!({"plan": value})), expected, "{form} {value}");
+        }
+    }
+}
+
+/// Values at and beyond the limits of a schema, and whether each is accepted. The first one is accepted.
+fn values_of(schema: &Value) -> Vec<(Value, bool)> {
+    if let Some(forms) = schema["oneOf"].as_array() {
+        return forms.iter().flat_map(values_of).collect();
+    }
+    if schema.get("$ref").is_some() {
+        return vec![(json!({"tag": "a"}), true), (json!({}), false), (Value::Null, false)];
+    }
+    if let Some(names) = schema["enum"].as_array() {
+        let names = names.iter().map(|name| (name.clone(), true));
+        return names.chain([(json!("nonsense"), false)]).collect();
+    }
+    match schema["type"].as_str().unwrap() {
+        "null" => vec![(Value::Null, true)],
+        "boolean" => vec![(json!(true), true), (json!(false), true)],
+        "number" => vec![(json!(-1.5), true), (json!(1e300), true)],
+        "integer" => {
+            let limit = |name: &str| schema[name].as_i64().unwrap();
+            let (min, max) = (limit("minimum"), limit("maximum"));
+            [(min, true), (max, true), (min - 1, false), (max + 1, false)]
+                .map(|(value, expected)| (json!(value), expected))
+                .into()
+        }
+        "string" if schema.get("maxLength").is_none() => {
+            // The name of an attribute, whose length is in its pattern.
+            vec![(json!("a".repeat(64)), true), (json!("a".repeat(65)), false), (json!(""), false)]
+        }
+        "string" => {
+            let length = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+            let may_be_empty = schema["minLength"] != 1 && schema.get("pattern").is_none();
+            let mut values = vec![
+                (json!("1".repeat(length)), true),
+                (json!("1".repeat(length + 1)), false),
+                (json!(""), may_be_empty),
+            ];
+            values.extend(schema.get("pattern").map(|_| (json!("a1"), false)));
+            values
+        }
+        "array" => {
+            let count = |name: &str| usize::try_from(schema[name].as_u64().unwrap()).unwrap();
+            let elements = values_of(&schema["items"]);
+            let list = |count: usize| Value::from(vec![elements[0].0.clone(); count]);
+            let (min, max) = (count("minItems"), count("maxItems"));
+            let mut values = vec![
+                (list(min), true),
+                (list(max), true),
+                (list(min - 1), false),
+                (list(max + 1), false),
+            ];
+            values.extend(elements.into_iter().map(|(value, expected)| (json!([value]), expected)));
+            values
+        }
+        other => panic!("{other} has no values"),
+    }
+}
+
+/// Each form of a condition has its own schema, with the limits of validation.
+#[test]
+fn audience_schemas_have_the_limits_of_validation() {
+    let schema = serde_json::to_value(Audience::schema()).unwrap();
+    let forms = schema["oneOf"].as_array().unwrap();
+    for form in forms {
+        assert_eq!(form["additionalProperties"], false);
+        let properties = form["properties"].as_object().unwrap();
+        let required: Vec<&str> =
+            form["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(required.len(), properties.len());
+        let valid: Value = properties
+            .iter()
+            .map(|(name, part)| (name.clone(), values_of(part)[0].0.clone()))
+            .collect();
+        for (name, part) in properties {
+            for (value, expected) in values_of(part) {
+                let mut condition = valid.clone();
+                condition[name] = value;
+                let body = json!({"text": "t", "platforms": ["ios"], "audience": condition});
+                let parsed = CreateNotification::parse(body.to_string().as_bytes(), NOW);
+                assert_eq!(parsed.is_ok(), expected, "{condition}");
+            }
+            let mut incomplete = valid.clone();
+            incomplete.as_object_mut().unwrap().remove(name);
+            assert!(Audience::from_json(&incomplete.to_string()).is_err(), "{incomplete}");
+        }
+    }
+    // The forms without an operator, those of attributes, and those of fields.
+    let of_fields: usize =
+        notify_core::Field::ALL.map(|field| field.operators().len()).iter().sum();
+    assert_eq!(forms.len(), 5 + 5 + of_fields);
 }
 
 #[test]
@@ -375,6 +494,8 @@ fn query_parameters_have_the_limits_of_validation() {
     check_query::<ListAudit>();
     check_query::<ListDevices>();
     check_query::<ListDeliveries>();
+    check_query::<ListNotificationUsers>();
+    check_query::<DeleteUser>();
     check_query::<ListCampaigns>();
     check_query::<EnrichmentQuery>();
     check_query::<DeviceStatisticsQuery>();
