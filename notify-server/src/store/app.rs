@@ -431,11 +431,17 @@ fn erase_step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    if erase_responses(tx, app)? || erase_events(tx, app)? || erase_feed_items(tx, app)? {
+    if erase_users(tx, app)?
+        || erase_responses(tx, app)?
+        || erase_events(tx, app)?
+        || erase_feed_items(tx, app)?
+    {
         return Ok(true);
     }
     for sql in [
         "delete from tags where app_no = ?1",
+        "delete from attributes where app_no = ?1",
+        "delete from segments where app_no = ?1",
         "delete from device_counts where app_no = ?1",
         "delete from day_counts where app_no = ?1",
         "delete from purge_guards where app_no = ?1",
@@ -561,6 +567,22 @@ fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(true)
 }
 
+/// Deletes some users with their attributes; returns whether rows were deleted.
+fn erase_users(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let users = tx
+        .prepare_cached("select no from users where app_no = ?1 order by no limit ?2")?
+        .query_map([app.0, ROWS_PER_STEP], |row| row.get::<i64>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for user in &users {
+        for sql in
+            ["delete from user_attributes where user_no = ?1", "delete from users where no = ?1"]
+        {
+            tx.prepare_cached(sql)?.execute([user])?;
+        }
+    }
+    Ok(!users.is_empty())
+}
+
 /// Deletes some devices of a platform; returns whether rows were deleted.
 fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
     let first = DeviceKey::before_first(app, platform).0;
@@ -577,6 +599,8 @@ fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool
             "delete from device_seen where key = ?1",
             "delete from device_secrets where device_key = ?1",
             "delete from unverified_addresses where device_key = ?1",
+            "delete from device_attributes where device_key = ?1",
+            "delete from device_fields where key = ?1",
             "delete from devices where key = ?1",
         ] {
             tx.prepare_cached(sql)?.execute([key])?;

@@ -9,6 +9,7 @@
 
 pub(super) mod checkpoint;
 mod dispatch;
+pub(super) mod matching;
 mod outcomes;
 mod page;
 mod retry;
@@ -20,7 +21,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use self::dispatch::{
-    AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Scan, WebKeys, Zone,
+    AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Mismatch, Scan, WebKeys,
+    Zone,
 };
 pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
@@ -30,7 +32,7 @@ use notify_core::{Platform, Timestamp};
 pub(super) use self::dispatch::{
     AudienceQuery, KeyRange, devices_in_range, read as read_dispatch, read_named as named_devices,
 };
-pub(super) use self::outcomes::encode as encode_outcomes;
+pub(super) use self::outcomes::{decode as decode_outcomes, encode as encode_outcomes};
 pub(super) use self::page::{open as open_page, outcomes_of_page, page_containing};
 pub(super) use self::retry::{claim as claim_retries, settle_retries};
 pub(super) use self::settle::{

@@ -1,7 +1,9 @@
 //! Devices, tags and their counts.
 
+pub(in crate::store) mod attributes;
 mod counts;
-mod erase;
+pub(in crate::store) mod erase;
+mod fields;
 pub(in crate::store) mod inbound;
 mod last_seen;
 pub(super) mod register;
@@ -12,19 +14,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use notify_core::{
-    Device, DeviceId, DeviceState, DisabledReason, Platform, PlatformCount, Registration,
-    Subscription, SubscriptionCreated, Success, Tag, TagSummary, TagType, Timestamp,
-    WebSubscription,
+    AttributeChanges, Attributes, Condition, Device, DeviceId, DeviceState, DisabledReason,
+    Platform, PlatformCount, Registration, Subscription, SubscriptionCreated, Success, Tag,
+    TagSummary, TagType, Timestamp, UserId, WebSubscription,
 };
 
-pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
+pub(super) use self::counts::{count_all, count_dead, count_enabled, count_revived, hour_of};
+use self::erase::ErasedIds;
 pub(super) use self::erase::{IdLists, NamedIds};
+pub(in crate::store) use self::fields::ConditionFields;
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
+pub(super) use self::row::by_key;
 pub(super) use self::row::{DEVICE_COLUMNS, DeviceRow, DeviceUpsert};
 use self::row::{DEVICES, by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
+use crate::store::delivery::matching::{Keys, Matcher, Matching};
 use crate::store::page::{CursorCodec, PageBuilder};
 use crate::store::postgres::{RegisterDevice, WriteLastSeen};
 use crate::store::sql::error::internal;
@@ -33,7 +39,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, WriteScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
-    Store, StoreError,
+    Store, StoreError, user,
 };
 
 /// How often the registration time of an unchanged device is written at most, in milliseconds: once
@@ -41,7 +47,7 @@ use crate::store::{
 pub const REGISTRATION_WRITTEN_EVERY_MS: i64 = 3_600_000;
 
 /// The devices that a list contains.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct DeviceFilter {
     /// Only this platform.
     pub platform: Option<Platform>,
@@ -51,6 +57,10 @@ pub struct DeviceFilter {
     pub state: Option<DeviceState>,
     /// Only devices with this address.
     pub address: Option<String>,
+    /// Only devices on which this user is logged in.
+    pub user: Option<UserId>,
+    /// Only devices that meet this condition at this instant.
+    pub condition: Option<(Arc<Condition>, Timestamp)>,
 }
 
 impl Store {
@@ -149,11 +159,11 @@ impl Store {
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let search = self.search_requests(app, &id).await?;
+        let search = self.search_requests(app, ErasedIds::of_device(&id)).await?;
         let key = self
             .write_to(WriteScope::app(app), Operation::DeleteDevice, move |tx| {
                 let key = erase::erase_device(tx, app, &id, at)?;
-                erase::remove_from_requests(tx, app, &id, &search)?;
+                erase::remove_from_requests(tx, app, &search)?;
                 Ok(key)
             })
             .await?;
@@ -171,6 +181,23 @@ impl Store {
     ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::SetTags, app, once, move |tx| {
             tags::set(tx, app, &id, &tags)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
+
+    /// Changes the own attributes of a device. Attributes that the request does not name stay.
+    pub async fn change_attributes(
+        &self,
+        app: AppNo,
+        id: DeviceId,
+        changes: AttributeChanges,
+    ) -> Result<Success, StoreError> {
+        self.write_to(WriteScope::app(app), Operation::ChangeAttributes, move |tx| {
+            require_app(tx, app)?;
+            let key = key_by_id(tx, app, id.as_str())?.ok_or(StoreError::NotFound)?;
+            let user = user::user_of(tx, key)?;
+            attributes::change_of_device(tx, key, user, &changes)?;
             Ok(Success { success: true })
         })
         .await
@@ -235,19 +262,18 @@ impl Store {
         Ok(())
     }
 
-    /// Searches the stored requests for the id of a device, in bounded reads outside of the write
-    /// transaction.
-    async fn search_requests(
+    /// Searches the stored requests for ids, in bounded reads outside of the write transaction.
+    pub(super) async fn search_requests(
         &self,
         app: AppNo,
-        id: &DeviceId,
+        ids: ErasedIds,
     ) -> Result<erase::RequestSearch, StoreError> {
-        let mut search = self.read(move |connection| erase::begin_search(connection, app)).await?;
+        let mut search =
+            self.read(move |connection| erase::begin_search(connection, app, ids)).await?;
         loop {
-            let (id, so_far) = (id.clone(), search);
-            let (next, more) = self
-                .read(move |connection| erase::search_next(connection, app, &id, so_far))
-                .await?;
+            let so_far = search;
+            let (next, more) =
+                self.read(move |connection| erase::search_next(connection, app, so_far)).await?;
             search = next;
             if !more {
                 return Ok(search);
@@ -286,8 +312,8 @@ fn device(
 ) -> Result<Device, StoreError> {
     require_app(connection, app)?;
     let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
-    let tags = tags(connection, &[row.key.0])?.remove(&row.key.0).unwrap_or_default();
-    view(seen, row, tags)
+    let mut others = OtherTables::read(connection, &[row.key.0])?;
+    others.view(seen, row)
 }
 
 /// Lists devices in the order of their keys.
@@ -328,6 +354,30 @@ fn list(
         }
         return Ok(listing.page.page(cursors));
     }
+    if let Some(user) = &filter.user {
+        let Some(user) = user::number_of(connection, app, user)? else {
+            return Ok(listing.page.page(cursors));
+        };
+        for (DeviceKey(key), _) in user::devices_of_users(connection, &[user])? {
+            if key > after && key <= last {
+                listing.add_range(key - 1, key)?;
+            }
+        }
+        return Ok(listing.page.page(cursors));
+    }
+    if let Some((condition, at)) = &filter.condition {
+        let matching =
+            Matching { condition: Arc::clone(condition), tag: filter.tag.clone(), at: *at };
+        let wanted = usize::try_from(listing.page.rows_wanted()).unwrap_or(0);
+        let matcher = Matcher::new(connection, app, &matching)?;
+        let matched = matcher.next_matches(Keys { after, to: last }, wanted)?;
+        listing.add_keys(&matched.keys)?;
+        let mut listed = listing.page.page(cursors);
+        if listed.next.is_none() && matched.to < last {
+            listed.next = Some(cursors.encode_number(matched.to));
+        }
+        return Ok(listed);
+    }
     let scanned_to = listing.scan_limit(after, last)?;
     listing.add_range(after, scanned_to.unwrap_or(last))?;
     let mut listed = listing.page.page(cursors);
@@ -360,11 +410,10 @@ impl Listing<'_> {
             let Rows { rows, is_cut } = self.rows([position, last, wanted])?;
             let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
             let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
-            let mut tags_by_key = tags(self.connection, &keys)?;
+            let mut others = OtherTables::read(self.connection, &keys)?;
             for row in rows {
                 position = row.key.0;
-                let tags = tags_by_key.remove(&position).unwrap_or_default();
-                self.page.add(position, view(self.seen, row, tags)?)?;
+                self.page.add(position, others.view(self.seen, row)?)?;
                 if self.page.rows_wanted() <= 0 {
                     return Ok(());
                 }
@@ -377,15 +426,46 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Reads the first devices of the key range `(after, last]` that match the filter, at most
-    /// `wanted`.
-    fn rows(&self, [after, last, wanted]: [i64; 3]) -> Result<Rows, StoreError> {
-        let of_state = match self.state {
+    /// Adds those of the devices that are in the wanted state, until the page is full. `keys` are
+    /// sorted.
+    fn add_keys(&mut self, keys: &[i64]) -> Result<(), StoreError> {
+        let sql = format!(
+            "select {DEVICE_COLUMNS} from {DEVICES} where d.key in {NUMBERS} {} order by d.key",
+            self.state_condition()
+        );
+        for keys in keys.chunks(DEVICES_AT_FIRST as usize) {
+            let Rows { rows, is_cut } = read_rows(self.connection, &sql, [list_of(keys)])?;
+            let read_to = rows.last().map(|row| row.key.0);
+            let mut others = OtherTables::read(self.connection, keys)?;
+            for row in rows {
+                if self.page.rows_wanted() <= 0 {
+                    return Ok(());
+                }
+                self.page.add(row.key.0, others.view(self.seen, row)?)?;
+            }
+            if let Some(read_to) = read_to.filter(|_| is_cut) {
+                // The rows are so large that the statement stopped early.
+                let rest = &keys[keys.partition_point(|key| *key <= read_to)..];
+                self.add_keys(rest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition on the state of the devices.
+    fn state_condition(&self) -> &'static str {
+        match self.state {
             None => "",
             Some(DeviceState::Enabled) => "and d.push_disabled = 0 and d.dead_at is null",
             Some(DeviceState::Disabled) => "and (d.push_disabled = 1 or d.dead_at is not null)",
             Some(DeviceState::Unregistered) => "and d.push_disabled = 0 and d.dead_at is not null",
-        };
+        }
+    }
+
+    /// Reads the first devices of the key range `(after, last]` that match the filter, at most
+    /// `wanted`.
+    fn rows(&self, [after, last, wanted]: [i64; 3]) -> Result<Rows, StoreError> {
+        let of_state = self.state_condition();
         match self.tag_no {
             None => {
                 let sql = format!(
@@ -458,8 +538,35 @@ fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<
     Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
 }
 
-/// Makes the device that the API shows.
-fn view(seen: &LastSeenBuffer, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
+/// What other tables have about devices, by device key.
+struct OtherTables {
+    tags: HashMap<i64, Vec<Tag>>,
+    attributes: HashMap<i64, Attributes>,
+    users: HashMap<i64, UserId>,
+}
+
+impl OtherTables {
+    fn read(connection: &Connection, keys: &[i64]) -> Result<Self, StoreError> {
+        Ok(Self {
+            tags: tags(connection, keys)?,
+            attributes: attributes::own_of(connection, keys)?,
+            users: user::ids_by_device(connection, keys)?,
+        })
+    }
+
+    /// Makes the device that the API shows.
+    fn view(&mut self, seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
+        let key = row.key.0;
+        let mut device = view(seen, row)?;
+        device.tags = self.tags.remove(&key).unwrap_or_default();
+        device.attributes = self.attributes.remove(&key).unwrap_or_default();
+        device.user_id = self.users.remove(&key);
+        Ok(device)
+    }
+}
+
+/// Makes the device that the API shows, without what other tables have about it.
+fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {
         Some(DisabledReason::PushDisabled)
@@ -478,7 +585,9 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow, tags: Vec<Tag>) -> Result<Device,
         subscription: None,
         recipient_id: None,
         details: serde_json::from_str(&row.fields.details)?,
-        tags,
+        user_id: None,
+        attributes: Attributes::new(),
+        tags: Vec::new(),
         enabled: disabled_reason.is_none(),
         disabled_reason,
         created_at: row.created_at,

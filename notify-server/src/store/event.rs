@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use notify_core::{
     AnswerId, Counts, DeviceEngaged, DeviceId, DeviceUnregistered, NotificationEnded,
-    NotificationId, PollAnswered, Timestamp, WebhookData, WebhookEventType, WebhookId,
+    NotificationId, PollAnswered, Timestamp, UserId, WebhookData, WebhookEventType, WebhookId,
     WebhookTested,
 };
 
-use crate::store::notification::counts_of;
+use crate::store::notification::{counts_of, user_counts};
 use crate::store::page::CursorCodec;
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, require_app, unexpected_value};
@@ -18,7 +18,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, WriteScope, params};
 use crate::store::{
     AppNo, Change, DeviceKey, MESSAGES_KEPT_MS, NotificationNo, Operation, PageRequest, Store,
-    StoreError,
+    StoreError, UserNo, user,
 };
 
 /// The number of events of an application that a trim keeps. An endpoint can fall behind
@@ -213,10 +213,10 @@ pub(super) fn record(
 ) -> Result<(), StoreError> {
     let written = tx
         .prepare_cached(
-            "insert into events (app_no, no, type, at, notification_no, device_key, detail)
+            "insert into events (app_no, no, type, at, notification_no, device_key, detail, user_no)
              select l.app_no, 1 + max(l.floor, coalesce(
               (select max(e.no) from events e where e.app_no = l.app_no), 0)),
-              ?2, ?3, ?4, ?5, ?6
+              ?2, ?3, ?4, ?5, ?6, (select f.user_no from device_fields f where f.key = ?5)
              from event_logs l
              where l.app_no = ?1 and (l.wanted & ?7 <> 0 or l.stream_until > ?3)",
         )?
@@ -330,7 +330,7 @@ fn read(
 // Making the payload of an event from its row. Ids and counts are read as they are now.
 
 /// The columns that [`EventRow::read`] reads. The tables of events and of messages both have them.
-pub(super) const EVENT_COLUMNS: &str = "type, at, notification_no, device_key, detail";
+pub(super) const EVENT_COLUMNS: &str = "type, at, notification_no, device_key, detail, user_no";
 
 /// The row of an event.
 #[derive(Debug, Clone)]
@@ -339,6 +339,8 @@ pub(super) struct EventRow {
     pub(crate) at: Timestamp,
     pub(crate) notification: Option<NotificationNo>,
     pub(crate) device: Option<DeviceKey>,
+    /// The user of the device when the event happened.
+    pub(crate) user: Option<UserNo>,
     pub(crate) detail: Option<String>,
 }
 
@@ -351,6 +353,7 @@ impl EventRow {
             notification: row.get::<Option<i64>>(from + 2)?.map(NotificationNo),
             device: row.get::<Option<i64>>(from + 3)?.map(DeviceKey),
             detail: row.get(from + 4)?,
+            user: row.get::<Option<i64>>(from + 5)?.map(UserNo),
         })
     }
 
@@ -420,7 +423,8 @@ fn notification_ended(
     let Some((id, status, counts)) = row else { return Ok(None) };
     let notification_id = NotificationId::new(id).map_err(internal)?;
     let reason = event.detail.clone();
-    Ok(Some(NotificationEnded { notification_id, status, counts, reason }))
+    let users = user_counts(connection, &[no.0])?.remove(&no.0);
+    Ok(Some(NotificationEnded { notification_id, status, counts, users, reason }))
 }
 
 /// Makes the payload of an unregistered device; `None` if the device was erased.
@@ -432,7 +436,9 @@ fn device_unregistered(
         return Ok(None);
     };
     let (platform, reason) = (key.platform(), event.detail()?);
-    Ok(Some(WebhookData::DeviceUnregistered(DeviceUnregistered { device_id, platform, reason })))
+    let user_id = user(connection, event)?;
+    let unregistered = DeviceUnregistered { device_id, user_id, platform, reason };
+    Ok(Some(WebhookData::DeviceUnregistered(unregistered)))
 }
 
 /// Makes the payload of a vote; `None` if the poll or the device was erased. A vote on a poll page
@@ -448,7 +454,8 @@ fn poll_answered(
     }
     let Some(poll_id) = notification(connection, event)? else { return Ok(None) };
     let answer_id = AnswerId(event.detail()?);
-    Ok(Some(WebhookData::PollAnswered(PollAnswered { poll_id, answer_id, device_id })))
+    let user_id = user(connection, event)?;
+    Ok(Some(WebhookData::PollAnswered(PollAnswered { poll_id, answer_id, device_id, user_id })))
 }
 
 /// Makes the payload of an engagement event; `None` if the notification or the device was erased.
@@ -458,7 +465,8 @@ fn device_engaged(
 ) -> Result<Option<DeviceEngaged>, StoreError> {
     let Some(notification_id) = notification(connection, event)? else { return Ok(None) };
     let Some(device_id) = device(connection, event)? else { return Ok(None) };
-    Ok(Some(DeviceEngaged { notification_id, device_id, at: Timestamp(event.detail()?) }))
+    let (user_id, at) = (user(connection, event)?, Timestamp(event.detail()?));
+    Ok(Some(DeviceEngaged { notification_id, device_id, user_id, at }))
 }
 
 /// Reads the id of the notification of an event; `None` if the event has none or it was erased.
@@ -482,6 +490,14 @@ fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>,
         .query_row([key.0], |row| row.get::<String>(0))
         .optional()?;
     id.map(|id| DeviceId::new(id).map_err(internal)).transpose()
+}
+
+/// Reads the id of the user of an event; `None` if the event has none or the user was erased.
+fn user(connection: &Connection, event: &EventRow) -> Result<Option<UserId>, StoreError> {
+    match event.user {
+        Some(user) => user::id_of(connection, user),
+        None => Ok(None),
+    }
 }
 
 // Deleting old events and messages, a bounded number of rows in each transaction.

@@ -10,12 +10,13 @@ use notify_core::{AppId, IosEnv, Platform, Timestamp};
 use crate::clock::{ClockMark, LEAP_MS};
 use crate::store::app::{app_no, erase_notification, erase_pages};
 use crate::store::device::inbound;
+use crate::store::notification::keep_reached;
 use crate::store::sql::row::{count_at, env_code, platforms_of};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, WriteScope, params, seq_of};
 use crate::store::{
-    AppNo, DeviceKey, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError, audit,
-    idempotency, operator, platform_of, postgres, sqlite,
+    AppNo, DeviceKey, NotificationNo, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError,
+    audit, idempotency, operator, platform_of, postgres, sqlite,
 };
 
 /// The most rows of each kind that [`Store::queue`] reads. A longer queue is reported with this
@@ -331,6 +332,7 @@ fn delete_next(
     if let Some(before) = cutoffs.outcomes_before
         && let Some(no) = next_expired(tx, &[OUTCOMES, OUTCOMES | EVENTS], before.as_ms())?
     {
+        keep_reached(tx, NotificationNo(no))?;
         let rows = erase_pages(tx, no)?;
         if rows == 0 {
             clear_kept_flag(tx, no, OUTCOMES)?;

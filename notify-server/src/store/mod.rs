@@ -36,9 +36,11 @@ mod page;
 mod poll;
 pub mod postgres;
 mod provider;
+mod segment;
 pub mod sql;
 pub mod sqlite;
 pub mod transfer;
+mod user;
 mod web;
 mod webhook;
 
@@ -54,10 +56,10 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
-    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, MovedAddress,
-    NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim, ReclaimRequest, Reclaimed,
-    RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook, StartInAccept, Started,
-    VerifiedAddress, WebKeys, Zone,
+    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, Mismatch,
+    MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim, ReclaimRequest,
+    Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook, StartInAccept,
+    Started, VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::{DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
@@ -73,7 +75,7 @@ pub use self::idempotency::{Idempotent, IdempotentRequest, REPLAY_KEPT_MS};
 pub use self::inbound::{INBOUND_WRITTEN_EVERY_MS, Inbound, InboundAction, NewContact, Recipient};
 pub use self::key::{
     APPS_MAX, AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, RetryNo, SEQ_BITS, SEQ_MAX,
-    SEQUENCE_MAX, platform_code, platform_of,
+    SEQUENCE_MAX, UserNo, platform_code, platform_of,
 };
 pub use self::maintenance::{
     DEVICES_SAMPLED_MAX, IosDevices, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX, RetentionCutoffs,

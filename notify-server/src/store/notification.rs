@@ -3,12 +3,17 @@
 mod deliveries;
 mod facts;
 mod read;
+mod users;
+
+use std::sync::Arc;
 
 use notify_core::{
-    Audience, CampaignRef, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
-    NotificationId, NotificationPreview, NotificationRecord, NotificationStatus, Origin, Platform,
-    Report, Schedule, Target, Timestamp,
+    CampaignRef, Condition, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
+    NotificationId, NotificationRecord, NotificationStatus, NotificationUser, Origin, Platform,
+    Recipients, Report, Schedule, Target, Timestamp, UserId, UserState,
 };
+
+use serde::Serialize;
 
 pub use self::deliveries::DeliveryFilter;
 #[cfg(test)]
@@ -17,6 +22,7 @@ pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, Notification
 #[cfg(test)]
 pub(super) use self::read::NOTIFICATIONS_SCANNED_MAX;
 pub(super) use self::read::counts_of;
+pub(super) use self::users::{counts as user_counts, keep_reached};
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
 };
@@ -26,7 +32,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, WriteScope, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
-    Page, PageRequest, Store, StoreError, idempotency,
+    Page, PageRequest, Store, StoreError, idempotency, user,
 };
 
 /// A notification to accept.
@@ -40,6 +46,8 @@ pub struct NewNotification {
     pub target: Target,
     /// Only devices with this tag.
     pub tag: Option<String>,
+    /// The condition that devices must meet, in JSON, with the conditions of segments written out.
+    pub audience: Option<String>,
     /// When it is sent.
     pub schedule: Schedule,
     /// `ttl_seconds` of the request.
@@ -55,12 +63,14 @@ pub struct NewNotification {
 }
 
 impl NewNotification {
-    /// Makes a notification of a checked request. `request` is the body as it was sent.
+    /// Makes a notification of a checked request. `request` is the body as it was sent, and `condition`
+    /// the condition of its audience.
     #[must_use]
     pub fn of(
         id: NotificationId,
         request: String,
         checked: Notification,
+        condition: Option<&Condition>,
         poll: Option<PollDraft>,
         at: Timestamp,
     ) -> Self {
@@ -68,8 +78,9 @@ impl NewNotification {
             id,
             request,
             campaign: checked.content.campaign(),
-            target: checked.audience.target,
-            tag: checked.audience.tag,
+            target: checked.recipients.target,
+            tag: checked.recipients.tag,
+            audience: condition.map(Condition::to_json),
             schedule: checked.schedule,
             ttl_seconds: checked.ttl_seconds,
             collapse_key: checked.collapse_key,
@@ -205,6 +216,18 @@ impl Store {
         self.read(move |connection| deliveries::list(connection, app, &id, filter, &page)).await
     }
 
+    /// Lists the users that a notification names, with whether they were reached. With a state, a page
+    /// has only users in this state.
+    pub async fn list_notification_users(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        state: Option<UserState>,
+        page: PageRequest,
+    ) -> Result<Page<NotificationUser>, StoreError> {
+        self.read(move |connection| users::list(connection, app, &id, state, &page)).await
+    }
+
     /// Reads the facts about one notification and one device.
     pub async fn delivery_facts(
         &self,
@@ -217,18 +240,28 @@ impl Store {
 
     /// Counts the devices that an audience has now, by platform. Reads counters where they exist,
     /// and otherwise scans a bounded number of devices.
-    pub async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
-        self.read(move |connection| facts::count(connection, app, &audience)).await
+    pub async fn reach(
+        &self,
+        app: AppNo,
+        recipients: Recipients,
+        condition: Option<Condition>,
+        at: Timestamp,
+    ) -> Result<Reached, StoreError> {
+        let condition = condition.map(Arc::new);
+        self.read(move |connection| {
+            facts::count(connection, app, &recipients, condition.as_ref(), at)
+        })
+        .await
     }
 
     /// Stores the response of a preview for replay, if the request has an idempotency key. A
     /// preview changes nothing else.
-    pub async fn keep_preview(
+    pub async fn keep_preview<P: Serialize + Send + 'static>(
         &self,
         app: AppNo,
-        preview: NotificationPreview,
+        preview: P,
         once: Option<IdempotentRequest>,
-    ) -> Result<Idempotent<NotificationPreview>, StoreError> {
+    ) -> Result<Idempotent<P>, StoreError> {
         if once.is_none() {
             return Ok(Idempotent::Executed(preview));
         }
@@ -273,6 +306,8 @@ pub(super) struct NotificationRow<'a> {
     pub(super) platforms: i64,
     pub(super) names_devices: bool,
     pub(super) tag: Option<&'a str>,
+    /// The condition of the audience in JSON.
+    pub(super) audience: Option<&'a str>,
     pub(super) ttl_seconds: u32,
     pub(super) collapse_key: Option<&'a str>,
     pub(super) campaign: Option<CampaignRef>,
@@ -319,8 +354,9 @@ impl NewNotification {
             local_time,
             request: &self.request,
             platforms: platform_bits(&self.target.platforms()),
-            names_devices: matches!(self.target, Target::Devices { .. }),
+            names_devices: matches!(self.target, Target::Devices { .. } | Target::Users { .. }),
             tag: self.tag.as_deref(),
+            audience: self.audience.as_deref(),
             ttl_seconds: self.ttl_seconds,
             collapse_key: self.collapse_key.as_deref(),
             campaign: self.campaign,
@@ -383,7 +419,15 @@ fn count_if_all_unknown(
     app: AppNo,
     target: &Target,
 ) -> Result<Option<u64>, StoreError> {
-    let Target::Devices { android, ios, any } = target else { return Ok(None) };
+    let (android, ios, any) = match target {
+        Target::Devices { android, ios, any } => (android, ios, any),
+        Target::Users { ids, .. } => {
+            let names: Vec<&str> = ids.iter().map(UserId::as_str).collect();
+            let is_any_known = !user::numbers_by_id(connection, app, &names)?.is_empty();
+            return Ok((!is_any_known).then_some(ids.len() as u64));
+        }
+        Target::Platforms(_) => return Ok(None),
+    };
     let all_ids = || android.iter().chain(ios).chain(any);
     let ids: Vec<&str> = all_ids().map(DeviceId::as_str).collect();
     let keys = keys_by_ids(connection, app, &ids)?;
@@ -413,6 +457,7 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
             platforms: platform_bits(&new.report.platforms),
             names_devices: false,
             tag: new.report.tag.as_deref(),
+            audience: None,
             ttl_seconds: 0,
             collapse_key: None,
             campaign: new.report.content.campaign(),
@@ -450,8 +495,9 @@ fn insert(
         .prepare_insert(
             "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
              local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
-             audience_until, collapse_key, next_zone_at)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+             audience_until, collapse_key, next_zone_at, audience)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+             ?18)
              on conflict (app_no, id) do nothing",
         )?
         .insert(
@@ -474,6 +520,7 @@ fn insert(
                 row.collapse_key,
                 // Zones are first checked at once, since some may be due.
                 row.local_time.map(|_| row.at.as_ms()),
+                row.audience,
             ],
         )?;
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))

@@ -2,8 +2,8 @@
 
 use macro_rules_attribute::apply;
 use notify_core::{
-    Audience, Delivery, DeliveryOutcome, DeviceId, Endpoint, NotificationId, NotificationStatus,
-    Platform, Schedule, Target,
+    Delivery, DeliveryOutcome, DeviceId, Endpoint, NotificationId, NotificationStatus, Platform,
+    Recipients, Schedule, Target,
 };
 
 use super::fixtures::{self, INSTANCE, NOW, id};
@@ -394,15 +394,17 @@ async fn audience_is_counted_as_it_is_now(store: &Store) {
         (any, None, vec![Reach { unknown: 1, excluded: 1, ..reach(Platform::Android, 2) }, ios], 2),
     ];
     for (target, tag, expected, unknown) in cases {
-        let audience = Audience { target, tag: tag.map(str::to_owned) };
-        let reached = store.reach(app, audience.clone()).await.unwrap();
-        assert_eq!((reached.platforms, reached.unknown), (expected, unknown), "{audience:?}");
+        let recipients = Recipients { target, tag: tag.map(str::to_owned), audience: None };
+        let reached = store.reach(app, recipients.clone(), None, NOW).await.unwrap();
+        let expected = (expected, unknown);
+        assert_eq!((reached.platforms, reached.unknown), expected, "{recipients:?}");
     }
     // Changes count at once: a token moves, a token is removed.
     let reused = Endpoint::Android { push_token: Some("token-d003".into()) };
     fixtures::registered(store, app, fixtures::registration("bare", reused)).await;
-    let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };
-    let reached = store.reach(app, android.clone()).await.unwrap().platforms;
+    let target = Target::Platforms(vec![Platform::Android]);
+    let android = Recipients { target, tag: None, audience: None };
+    let reached = store.reach(app, android.clone(), None, NOW).await.unwrap().platforms;
     assert_eq!(reached, [reach(Platform::Android, 4)]);
     fixtures::registered(
         store,
@@ -410,6 +412,6 @@ async fn audience_is_counted_as_it_is_now(store: &Store) {
         fixtures::registration("bare", Endpoint::Android { push_token: None }),
     )
     .await;
-    let reached = store.reach(app, android).await.unwrap().platforms;
+    let reached = store.reach(app, android, None, NOW).await.unwrap().platforms;
     assert_eq!(reached, [reach(Platform::Android, 3)]);
 }

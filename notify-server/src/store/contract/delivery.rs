@@ -129,7 +129,7 @@ async fn named_ids_are_resolved_and_unknown_ones_counted(store: &Store) {
     let dispatch =
         fixtures::dispatch(store, app, fixtures::direct(&["d002", "d000", "missing"], &["d001"]))
             .await;
-    let AudienceSource::Named { keys, tag: None } = &dispatch.source else {
+    let AudienceSource::Named { keys, users: None, tag: None } = &dispatch.source else {
         panic!("{dispatch:?}")
     };
     assert!(keys.is_sorted());

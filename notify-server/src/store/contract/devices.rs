@@ -251,6 +251,7 @@ async fn devices_are_listed_by_state_and_address(store: &Store) {
             tag: tag.map(str::to_owned),
             state,
             address: address.map(str::to_owned),
+            ..DeviceFilter::default()
         };
         for limit in [1, 100] {
             assert_eq!(listed(store, app, &filter, limit).await.0, expected, "{filter:?}");
@@ -358,6 +359,8 @@ fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
             auth: "auth".to_owned(),
         }),
         utc_offset_minutes: 60,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails::default(),
     }
 }

@@ -95,6 +95,8 @@ pub(crate) fn registration(device: &str, endpoint: Endpoint) -> Registration {
         endpoint,
         push_disabled: false,
         utc_offset_minutes: 0,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails::default(),
     }
 }
@@ -168,6 +170,7 @@ fn notification(target: Target, request: String) -> NewNotification {
         request,
         target,
         tag: None,
+        audience: None,
         schedule: Schedule::Now,
         ttl_seconds: 600,
         collapse_key: None,

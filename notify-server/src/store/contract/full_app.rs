@@ -3,7 +3,7 @@
 use notify_core::ProviderKind;
 
 use super::fixtures::{self, NOW, android};
-use super::{breakers, feeds, maintenance, polls, unregistered, web, webhooks};
+use super::{breakers, feeds, maintenance, polls, unregistered, users, web, webhooks};
 use crate::store::{AppNo, Store};
 
 /// Creates an application with at least one row in every table that can have rows of one, once the
@@ -22,5 +22,6 @@ pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     webhooks::one_of_each(store, app, "d001").await;
     web::one_of_each(store, id, app).await;
     breakers::one_of_each(store, app).await;
+    users::one_of_each(store, app, "d001").await;
     app
 }

@@ -101,6 +101,8 @@ async fn person_who_writes_is_registered_once(store: &Store) {
         device_id: None,
         endpoint: Endpoint::ChatApp { recipient_id: "7".to_owned() },
         utc_offset_minutes: 0,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails::default(),
     };
     let done = store.subscribe_device(app, subscription, id("d5"), NOW, None).await.unwrap();
@@ -190,6 +192,8 @@ async fn last_message_time_moves_with_the_address(store: &Store) {
             device_id: Some(id("mine")),
             endpoint: Endpoint::FbMessenger { recipient_id: recipient.to_owned() },
             utc_offset_minutes: 0,
+            timezone_minutes: None,
+            user_id: None,
             details: DeviceDetails::default(),
         };
         async { store.subscribe_device(app, subscription, id("made"), NOW, None).await.unwrap() }

@@ -66,6 +66,7 @@ macro_rules! set_contract {
 }
 
 mod apps;
+mod audiences;
 mod breakers;
 pub(in crate::store) mod campaigns;
 pub(super) mod deliveries;
@@ -91,6 +92,7 @@ mod statistics;
 mod tags;
 mod tokens;
 mod unregistered;
+mod users;
 mod web;
 mod webhooks;
 

@@ -20,6 +20,8 @@ async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
         device_id: Some(id("chat")),
         endpoint: Endpoint::ChatApp { recipient_id: "77".into() },
         utc_offset_minutes: 0,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails::default(),
     };
     fixtures::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
@@ -115,6 +117,7 @@ async fn notification_without_known_devices_reports_it(store: &Store) {
             notification_id: id_of,
             status: NotificationStatus::Completed,
             counts,
+            users: None,
             reason: Some("no_such_device".to_owned()),
         };
         assert_eq!(data, WebhookData::NotificationFailed(ended), "{request}");

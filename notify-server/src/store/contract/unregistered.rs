@@ -191,6 +191,8 @@ async fn later_subscription_keeps_a_device_enabled(store: &Store) {
             device_id: Some(id("chat")),
             endpoint: Endpoint::ChatApp { recipient_id: "123".into() },
             utc_offset_minutes: 0,
+            timezone_minutes: None,
+            user_id: None,
             details: DeviceDetails::default(),
         };
         store.subscribe_device(app, subscription, id("made"), at, None).await.unwrap();

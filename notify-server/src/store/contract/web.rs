@@ -27,6 +27,8 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
             auth: String::from(keys),
         }),
         utc_offset_minutes: 0,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails::default(),
     };
     NewBrowser {

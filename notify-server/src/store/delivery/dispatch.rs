@@ -1,13 +1,17 @@
 //! Dispatches, and reading the devices of their audiences.
 
-use notify_core::{AnswerId, AppId, IosEnv, NotificationId, Platform, Timestamp};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::store::delivery::start::keys_of;
+use notify_core::{AnswerId, AppId, Condition, IosEnv, NotificationId, Platform, Timestamp};
+
+use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
+use crate::store::delivery::start::{keys_of, users_of};
 use crate::store::sql::row::{env_of, unexpected_value, uuid_at};
 use crate::store::sql::{
     self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params, seq_of,
 };
-use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, platform_of};
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, UserNo, platform_of};
 
 /// A dispatch: one notification on one platform, and with `send_at_local` also in one zone.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +38,8 @@ pub struct Dispatch {
     pub poll_answers: Vec<AnswerId>,
     /// How the devices are selected.
     pub source: AudienceSource,
+    /// The condition that every device must meet, in addition to `source`.
+    pub condition: Option<Arc<Condition>>,
     /// The last key that a page has claimed.
     pub cursor: DeviceKey,
     /// The last key of the audience. Devices that register later have larger keys, so the end of
@@ -104,10 +110,13 @@ pub enum AudienceSource {
     Platform,
     /// The devices of the platform that have this tag set to true.
     Tag(String),
-    /// The devices whose ids the request names.
+    /// The devices whose ids the request names, or the devices of named users.
     Named {
         /// The keys of the devices, sorted.
         keys: Vec<DeviceKey>,
+        /// The user as whom each of these devices must be logged in; `None` if the request names
+        /// devices.
+        users: Option<Vec<UserNo>>,
         /// Only devices that have this tag set to true.
         tag: Option<String>,
     },
@@ -122,8 +131,11 @@ pub struct AudienceDevice {
     pub address: Option<Box<str>>,
     /// The APNs host.
     pub ios_env: IosEnv,
-    /// Whether the device is enabled and has the tag of the dispatch, if the dispatch has one.
+    /// Whether the device is enabled, has the tag of the dispatch if the dispatch has one, and
+    /// belongs to its audience.
     pub eligible: bool,
+    /// Why the device does not belong to the audience any more, if it is named.
+    pub mismatch: Option<Mismatch>,
     /// The device that had this address before, and when the address moved. A dispatch that has
     /// already sent to the previous device does not send to the address again.
     pub previous_owner: Option<(DeviceKey, Timestamp)>,
@@ -137,6 +149,15 @@ pub struct AudienceDevice {
     pub last_inbound_at: Option<Timestamp>,
     /// How much the responses to the address say about the credentials of the application.
     pub trust: AddressTrust,
+}
+
+/// Why a named device does not belong to an audience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// Another user is logged in, or nobody is.
+    User,
+    /// The device does not meet the condition.
+    Condition,
 }
 
 /// How much the responses to an address say about the credentials of the application. A visitor of
@@ -175,6 +196,14 @@ pub struct WebKeys {
     pub auth: Box<str>,
 }
 
+impl AudienceDevice {
+    /// Excludes the device from the audience. The first reason stays.
+    fn exclude(&mut self, mismatch: Mismatch) {
+        self.eligible = false;
+        self.mismatch.get_or_insert(mismatch);
+    }
+}
+
 impl std::fmt::Debug for AudienceDevice {
     /// Never shows the address.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -206,7 +235,7 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
              p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
-             n.ttl_seconds, d.zone, n.started_at
+             n.ttl_seconds, d.zone, n.started_at, d.named_users, n.audience
              from dispatches d join notifications n on n.no = d.notification_no
              join apps a on a.no = n.app_no
              left join polls p on p.notification_no = n.no
@@ -278,8 +307,21 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
     let id: String = row.get(2)?;
     let tag: Option<String> = row.get(10)?;
     let named: Option<Vec<u8>> = row.get(9)?;
+    let named_users: Option<Vec<u8>> = row.get(19)?;
+    let audience: Option<String> = row.get(20)?;
+    let condition = match audience {
+        Some(json) => {
+            let parsed = Condition::parse_stored(&json);
+            Some(Arc::new(parsed.map_err(|_| unexpected_value(20, Type::Text))?))
+        }
+        None => None,
+    };
     let source = match (named, tag) {
-        (Some(bytes), tag) => AudienceSource::Named { keys: keys_of(&bytes), tag },
+        (Some(bytes), tag) => AudienceSource::Named {
+            keys: keys_of(&bytes),
+            users: named_users.as_deref().map(users_of),
+            tag,
+        },
         (None, Some(tag)) => AudienceSource::Tag(tag),
         (None, None) => AudienceSource::Platform,
     };
@@ -295,6 +337,7 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
         poll_public_id: row.get::<Option<[u8; 16]>>(8)?.map(uuid::Uuid::from_bytes),
         poll_answers: Vec::new(),
         source,
+        condition,
         cursor: DeviceKey(row.get(11)?),
         until: DeviceKey(row.get(12)?),
         scan_done: row.get(13)?,
@@ -326,6 +369,7 @@ pub(crate) struct AudienceQuery {
     app: AppNo,
     until: DeviceKey,
     source: AudienceSource,
+    matching: Option<Matching>,
     zone: Zone,
     /// When the first dispatch of the notification was created.
     started_at: Timestamp,
@@ -333,7 +377,18 @@ pub(crate) struct AudienceQuery {
 
 impl AudienceQuery {
     pub(crate) fn of(dispatch: &Dispatch) -> Self {
+        let tag = match &dispatch.source {
+            AudienceSource::Tag(tag) => Some(tag.clone()),
+            // The devices of a platform need no tag. A named device without the tag is read, too.
+            AudienceSource::Platform | AudienceSource::Named { .. } => None,
+        };
+        let matching = dispatch.condition.as_ref().map(|condition| Matching {
+            condition: Arc::clone(condition),
+            tag,
+            at: dispatch.due_at,
+        });
         Self {
+            matching,
             app: dispatch.app,
             until: dispatch.until,
             source: dispatch.source.clone(),
@@ -345,7 +400,7 @@ impl AudienceQuery {
     /// Whether a device belongs to the zone of the dispatch. Named devices always do, since the
     /// dispatch of each zone names only the devices of that zone.
     fn includes(&self, scanned: &ScannedDevice) -> bool {
-        if matches!(self.source, AudienceSource::Named { .. }) {
+        if self.names_devices() {
             return true;
         }
         match self.zone {
@@ -353,6 +408,10 @@ impl AudienceQuery {
             Zone::Offset(minutes) => scanned.offset == minutes,
             Zone::CatchUp => scanned.device.zone_changed,
         }
+    }
+
+    fn names_devices(&self) -> bool {
+        matches!(self.source, AudienceSource::Named { .. })
     }
 
     /// Reads a device, its offset, and whether the offset changed after the first zone was due.
@@ -399,6 +458,14 @@ pub(super) fn read_batch(
         let devices = devices_in_range(connection, query, KeyRange { after, to }, None)?;
         return Ok(DeviceBatch { devices, to, end });
     }
+    if let Some(matching) = &query.matching {
+        let keys = Keys { after: after.0, to: query.until.0 };
+        let wanted = usize::try_from(rows_max).unwrap_or(usize::MAX);
+        let matched = Matcher::new(connection, query.app, matching)?.next_matches(keys, wanted)?;
+        let devices = filter_zone(query, read_keys(connection, query, &matched.keys)?);
+        let to = DeviceKey(matched.to);
+        return Ok(DeviceBatch { devices, to, end: to >= query.until });
+    }
     let scanned =
         read_rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
     let is_full = scanned.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
@@ -416,7 +483,52 @@ pub(crate) fn devices_in_range(
     keys: KeyRange,
     rows_max: Option<u32>,
 ) -> Result<Vec<AudienceDevice>, StoreError> {
+    if let (Some(matching), false) = (&query.matching, query.names_devices()) {
+        let matcher = Matcher::new(connection, query.app, matching)?;
+        let wanted =
+            rows_max.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX));
+        let mut rest = Keys { after: keys.after.0, to: keys.to.0 };
+        let mut matches = Vec::new();
+        while rest.after < rest.to && matches.len() < wanted {
+            let matched = matcher.next_matches(rest, wanted - matches.len())?;
+            matches.extend(matched.keys);
+            rest.after = matched.to;
+        }
+        return Ok(filter_zone(query, read_keys(connection, query, &matches)?));
+    }
     Ok(filter_zone(query, read_rows(connection, query, keys, rows_max)?))
+}
+
+/// Reads devices by key. `keys` are sorted.
+fn read_keys(
+    connection: &Connection,
+    query: &AudienceQuery,
+    keys: &[i64],
+) -> Result<Vec<ScannedDevice>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = |row: &Row<'_>| query.scanned_device_of(row);
+    let devices = match range_of(keys) {
+        Some([first, last]) => {
+            let mut devices = connection
+                .prepare_cached(&format!(
+                    "select {DEVICE_COLUMNS} from devices d where d.key >= ?1 and d.key <= ?2
+                     order by d.key"
+                ))?
+                .query_map([first, last], read)?
+                .collect::<sql::Result<Vec<_>>>()?;
+            devices.retain(|scanned| keys.binary_search(&scanned.device.key.0).is_ok());
+            devices
+        }
+        None => connection
+            .prepare_cached(&format!(
+                "select {DEVICE_COLUMNS} from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map([list_of(keys)], read)?
+            .collect::<sql::Result<Vec<_>>>()?,
+    };
+    Ok(devices)
 }
 
 /// Keeps the devices that belong to the zone of the dispatch.
@@ -463,14 +575,66 @@ fn read_rows(
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
-        AudienceSource::Named { keys, tag } => {
+        AudienceSource::Named { keys, users, tag } => {
             let first = keys.partition_point(|key| *key <= after);
             let end = keys.partition_point(|key| *key <= to);
-            let keys = keys.get(first..end).unwrap_or_default();
-            let devices = read_named(connection, query.app, keys, tag.as_deref())?;
+            let named = keys.get(first..end).unwrap_or_default();
+            let mut devices = read_named(connection, query.app, named, tag.as_deref())?;
+            if let Some(users) = users {
+                let users = users.get(first..end).unwrap_or_default();
+                check_users(connection, &mut devices, named, users)?;
+            }
+            if let Some(matching) = &query.matching {
+                check_condition(connection, query.app, matching, &mut devices)?;
+            }
             Ok(devices.into_iter().map(|device| ScannedDevice { device, offset: 0 }).collect())
         }
     }
+}
+
+/// Makes devices ineligible that are not logged in as the user whose device they were when the
+/// notification became due. `users` has the user of each of `keys`.
+fn check_users(
+    connection: &Connection,
+    devices: &mut [AudienceDevice],
+    keys: &[DeviceKey],
+    users: &[UserNo],
+) -> Result<(), StoreError> {
+    let numbers: Vec<i64> = devices.iter().map(|device| device.key.0).collect();
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let current = connection
+        .prepare_cached(&format!(
+            "select key, user_no from device_fields
+             where key in {NUMBERS} and user_no is not null"
+        ))?
+        .query_map([list_of(&numbers)], |row| Ok((DeviceKey(row.get(0)?), UserNo(row.get(1)?))))?
+        .collect::<sql::Result<HashMap<_, _>>>()?;
+    for device in devices {
+        let wanted = keys.binary_search(&device.key).ok().and_then(|place| users.get(place));
+        if wanted.is_none() || current.get(&device.key) != wanted {
+            device.exclude(Mismatch::User);
+        }
+    }
+    Ok(())
+}
+
+/// Makes devices ineligible that do not meet the condition.
+fn check_condition(
+    connection: &Connection,
+    app: AppNo,
+    matching: &Matching,
+    devices: &mut [AudienceDevice],
+) -> Result<(), StoreError> {
+    let numbers: Vec<i64> = devices.iter().map(|device| device.key.0).collect();
+    let matches = Matcher::new(connection, app, matching)?.which_match(&numbers)?;
+    for device in devices {
+        if matches.binary_search(&device.key.0).is_err() {
+            device.exclude(Mismatch::Condition);
+        }
+    }
+    Ok(())
 }
 
 /// Reads devices by key, in the order of their keys. With a tag, a device that does not have it set
@@ -552,6 +716,7 @@ fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
         address: row.get::<Option<String>>(1)?.map(String::into_boxed_str),
         ios_env,
         eligible: row.get(3)?,
+        mismatch: None,
         previous_owner: moved_from.zip(moved_at),
         web_keys: web_keys(row)?,
         zone_changed: false,

@@ -160,7 +160,10 @@ fn reason_index<'a>(reasons: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 
 ///
 /// # Errors
 /// When the chunk is damaged.
-pub(super) fn decode(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
+pub(in crate::store) fn decode(
+    from: DeviceKey,
+    chunk: &[u8],
+) -> Result<Vec<DeviceOutcome>, StoreError> {
     decode_chunk(from, chunk).ok_or_else(|| internal("a chunk of outcomes cannot be read"))
 }
 

@@ -148,6 +148,7 @@ pub(crate) fn record_completion_event(
                from dispatches d where d.notification_no = n.no), false) then 1
               when (select coalesce(sum(d.targeted + d.excluded), 0) = 0
                and coalesce(sum(d.unknown), 0) + n.unknown > 0
+               and not coalesce(length(n.named_users) > 0, false)
                from dispatches d where d.notification_no = n.no) then 2 else 0 end
              from notifications n left join event_logs l on l.app_no = n.app_no where n.no = ?1",
         )?

@@ -1,6 +1,6 @@
 //! Starting due notifications: a dispatch is created for each platform of the target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use notify_core::{AppId, NotificationId, Platform, Timestamp};
 
@@ -16,7 +16,7 @@ use crate::store::sql::{Connection, OptionalExtension, Type, params, seq_of};
 use crate::store::{
     Agenda, AppNo, AudienceDevice, AudienceSource, DeliveryChange, DeviceKey, Dispatch, DispatchNo,
     NotificationNo, OpenedDispatch, Opening, Operation, PageClaim, StartDue, StartHook,
-    StartInAccept, Started, StoreError, Zone, platform_code,
+    StartInAccept, Started, StoreError, UserNo, Zone, platform_code, user,
 };
 
 /// A notification that is due.
@@ -45,18 +45,29 @@ struct Rendering {
 /// The audience of one dispatch.
 pub(super) struct PlatformAudience {
     pub(super) platform: Platform,
-    /// The keys of the named devices, sorted; `None` if all devices of the platform are scanned.
-    pub(super) named: Option<Vec<DeviceKey>>,
+    /// The named devices, sorted; `None` if all devices of the platform are scanned.
+    pub(super) named: Option<Vec<NamedDevice>>,
     /// The number of ids in the list of this platform that name no device of the platform.
     pub(super) unknown: i64,
 }
 
-/// The audience of a request that names devices.
+/// A device that a request names, or that belongs to a user whom it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NamedDevice {
+    pub(super) key: DeviceKey,
+    /// The named user.
+    pub(super) user: Option<UserNo>,
+}
+
+/// The audience of a request that names devices or users.
 pub(super) struct Resolved {
     /// The audience on each platform.
     pub(super) parts: Vec<PlatformAudience>,
-    /// The number of ids in the list for any platform that name no device.
+    /// The number of ids in the list for any platform that name no device, or of ids that name no
+    /// user.
     pub(super) unknown: i64,
+    /// The named users, sorted; `None` if the request names devices.
+    pub(super) users: Option<Vec<UserNo>>,
 }
 
 impl PlatformAudience {
@@ -127,7 +138,7 @@ fn read_due(
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              coalesce(n.audience_until, a.device_sequence), n.due_at,
-             n.names_devices = 1
+             n.names_devices = 1 and n.audience is null
              and not exists (select 1 from polls p where p.notification_no = n.no),
              n.id, a.id, a.name, n.tag, n.ttl_seconds
              from notifications n indexed by notifications_due cross join apps a
@@ -199,16 +210,17 @@ fn start_notification(
     started: &mut Started,
 ) -> Result<(), StoreError> {
     let now = start_due.now;
-    let Resolved { parts, unknown } = match &due.naming_request {
+    let Resolved { parts, unknown, users } = match &due.naming_request {
         None => Resolved {
             parts: platforms_of(due.platforms).into_iter().map(PlatformAudience::scanned).collect(),
             unknown: 0,
+            users: None,
         },
         Some(request) => resolve_ids(tx, due, request)?,
     };
     tx.prepare_cached(
         "update notifications set status = 'sending', started_at = ?2, audience_until = ?3,
-         open_dispatches = ?4, unknown = ?5 where no = ?1",
+         open_dispatches = ?4, unknown = ?5, named_users = ?6 where no = ?1",
     )?
     .execute(params![
         due.no.0,
@@ -216,12 +228,13 @@ fn start_notification(
         due.audience,
         i64::try_from(parts.len()).unwrap_or(i64::MAX),
         unknown,
+        users.as_deref().map(bytes_of_users),
     ])?;
     if parts.is_empty() {
         return settle::end(tx, due.no, false, now);
     }
     if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
-        && let Some([key]) = part.named.as_deref()
+        && let Some([NamedDevice { key, user: None }]) = part.named.as_deref()
         && opening.lanes.contains(&(due.app, part.platform))
         && let Some(device) = dispatch::read_device(tx, *key, rendering.tag.as_deref())?
         && device.eligible
@@ -305,7 +318,8 @@ fn open_single(
         request: rendering.request,
         poll_public_id: None,
         poll_answers: Vec::new(),
-        source: AudienceSource::Named { keys: vec![device.key], tag: rendering.tag },
+        source: AudienceSource::Named { keys: vec![device.key], users: None, tag: rendering.tag },
+        condition: None,
         cursor: until,
         until,
         scan_done: true,
@@ -325,17 +339,23 @@ pub(super) fn resolve_ids(
     due: &DueNotification,
     request: &str,
 ) -> Result<Resolved, StoreError> {
-    let IdLists { android, ios, any } = serde_json::from_str::<NamedIds>(request)?.lists();
+    let named: NamedIds = serde_json::from_str(request)?;
+    if let Some(user_ids) = &named.user_ids
+        && !user_ids.is_empty()
+    {
+        return resolve_users(tx, due, user_ids);
+    }
+    let IdLists { android, ios, any } = named.lists();
     let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
     let keys_by_id = keys_by_ids(tx, due.app, &ids)?;
     let key_of =
         |id: &String| keys_by_id.get(id).copied().filter(|key| key.sequence() <= due.audience);
-    let mut parts = BTreeMap::<Platform, (Vec<DeviceKey>, i64)>::new();
+    let mut parts = BTreeMap::<Platform, (Vec<NamedDevice>, i64)>::new();
     for (platform, ids) in [(Platform::Android, &android), (Platform::Ios, &ios)] {
         for id in ids {
             let (keys, unknown) = parts.entry(platform).or_default();
             match key_of(id).filter(|key| key.platform() == platform) {
-                Some(key) => keys.push(key),
+                Some(key) => keys.push(NamedDevice { key, user: None }),
                 None => *unknown += 1,
             }
         }
@@ -343,7 +363,10 @@ pub(super) fn resolve_ids(
     let mut unknown = 0;
     for id in &any {
         match key_of(id) {
-            Some(key) => parts.entry(key.platform()).or_default().0.push(key),
+            Some(key) => {
+                let (keys, _) = parts.entry(key.platform()).or_default();
+                keys.push(NamedDevice { key, user: None });
+            }
             None => unknown += 1,
         }
     }
@@ -351,7 +374,34 @@ pub(super) fn resolve_ids(
         keys.sort_unstable();
         PlatformAudience { platform, named: Some(keys), unknown }
     });
-    Ok(Resolved { parts: parts.collect(), unknown })
+    Ok(Resolved { parts: parts.collect(), unknown, users: None })
+}
+
+/// Resolves the ids of users to their devices on the platforms of the target.
+fn resolve_users(
+    tx: &Connection,
+    due: &DueNotification,
+    user_ids: &[String],
+) -> Result<Resolved, StoreError> {
+    let ids: BTreeSet<&str> = user_ids.iter().map(String::as_str).collect();
+    let numbers = user::numbers_by_id(tx, due.app, &ids.iter().copied().collect::<Vec<_>>())?;
+    let mut users: Vec<UserNo> = numbers.into_values().collect();
+    users.sort_unstable();
+    let platforms = platforms_of(due.platforms);
+    let mut parts = BTreeMap::<Platform, PlatformAudience>::new();
+    for (key, user) in user::devices_of_users(tx, &users)? {
+        if key.sequence() <= due.audience && platforms.contains(&key.platform()) {
+            let part = parts
+                .entry(key.platform())
+                .or_insert_with(|| PlatformAudience::named(key.platform()));
+            part.named.get_or_insert_default().push(NamedDevice { key, user: Some(user) });
+        }
+    }
+    Ok(Resolved {
+        parts: parts.into_values().collect(),
+        unknown: i64::try_from(ids.len() - users.len()).unwrap_or(i64::MAX),
+        users: Some(users),
+    })
 }
 
 /// Writes a dispatch and returns its number.
@@ -363,12 +413,17 @@ pub(super) fn insert_dispatch(
     due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
     let named = part.named.as_ref();
-    let named_bytes =
-        named.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
+    let named_bytes = named.map(|devices| {
+        devices.iter().flat_map(|device| device.key.0.to_be_bytes()).collect::<Vec<u8>>()
+    });
+    // Either all devices were named by their users, or none.
+    let users: Option<Vec<UserNo>> =
+        named.and_then(|devices| devices.iter().map(|device| device.user).collect());
+    let users = users.filter(|users| !users.is_empty());
     let no = tx
         .prepare_insert(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
-             zone, due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             zone, due_at, named_users) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .insert(
             due.app,
@@ -381,13 +436,25 @@ pub(super) fn insert_dispatch(
                 part.unknown,
                 zone.code(),
                 due_at.as_ms(),
+                users.as_deref().map(bytes_of_users),
             ],
         )?;
     Ok(DispatchNo(inserted(no)?))
 }
 
+/// Encodes the numbers of users, 8 big-endian bytes each.
+pub(super) fn bytes_of_users(users: &[UserNo]) -> Vec<u8> {
+    users.iter().flat_map(|user| user.0.to_be_bytes()).collect()
+}
+
+/// Decodes the numbers of users that [`bytes_of_users`] encodes.
+pub(in crate::store) fn users_of(bytes: &[u8]) -> Vec<UserNo> {
+    let (users, _) = bytes.as_chunks::<8>();
+    users.iter().map(|user| UserNo(i64::from_be_bytes(*user))).collect()
+}
+
 /// Decodes the keys of named devices, which [`insert_dispatch`] writes as 8 big-endian bytes each.
-pub(super) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
+pub(in crate::store) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
     let (keys, _) = bytes.as_chunks::<8>();
     keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()
 }

@@ -12,7 +12,9 @@ use crate::store::delivery::start::{self, DueNotification, PlatformAudience};
 use crate::store::sql::row::platforms_of;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
-use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
+use crate::store::{
+    AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, UserNo, Zone, platform_of,
+};
 
 /// How often a notification is checked while some of its zones are not due, in milliseconds.
 /// Devices may register or change their offset meanwhile. Offsets are multiples of 15 minutes.
@@ -100,10 +102,15 @@ fn start_due_zones(
     let parts = match &local.due.naming_request {
         None => unstarted_zones(tx, local)?,
         Some(request) => {
-            let resolved = start::resolve_ids(tx, &local.due, request)?;
-            if !local.has_started {
-                tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
-                    .execute([local.due.no.0, resolved.unknown])?;
+            let mut resolved = start::resolve_ids(tx, &local.due, request)?;
+            if local.has_started {
+                keep_fixed_users(tx, local.due.no, &mut resolved)?;
+            } else {
+                let users = resolved.users.as_deref().map(start::bytes_of_users);
+                tx.prepare_cached(
+                    "update notifications set unknown = ?2, named_users = ?3 where no = ?1",
+                )?
+                .execute(params![local.due.no.0, resolved.unknown, users])?;
             }
             unstarted_named(tx, local, resolved.parts)?
         }
@@ -146,6 +153,29 @@ fn start_due_zones(
     tx.prepare_cached("update notifications set next_zone_at = ?2 where no = ?1")?
         .execute(params![local.due.no.0, next_check_at.map(Timestamp::as_ms)])?;
     Ok(dispatches)
+}
+
+/// Removes the devices of users who did not exist when the first zone was due.
+fn keep_fixed_users(
+    tx: &Connection,
+    no: NotificationNo,
+    resolved: &mut start::Resolved,
+) -> Result<(), StoreError> {
+    if resolved.users.is_none() {
+        return Ok(());
+    }
+    let fixed: Option<Vec<u8>> = tx
+        .prepare_cached("select named_users from notifications where no = ?1")?
+        .query_row([no.0], |row| row.get(0))?;
+    let fixed = start::users_of(&fixed.unwrap_or_default());
+    let is_fixed = |user: &UserNo| fixed.binary_search(user).is_ok();
+    for part in &mut resolved.parts {
+        if let Some(devices) = &mut part.named {
+            devices.retain(|device| device.user.as_ref().is_none_or(is_fixed));
+        }
+    }
+    resolved.parts.retain(|part| part.named.as_ref().is_none_or(|devices| !devices.is_empty()));
+    Ok(())
 }
 
 /// Records that `dispatches` more dispatches of a notification were started.
@@ -208,16 +238,16 @@ fn unstarted_named(
     for part in named {
         // The unknown ids of a platform are counted once, with its first dispatch.
         let mut unknown = if has_started(part.platform) { 0 } else { part.unknown };
-        for key in part.named.into_iter().flatten() {
-            if started.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
+        for device in part.named.into_iter().flatten() {
+            if started.iter().any(|(_, keys)| keys.binary_search(&device.key).is_ok()) {
                 continue;
             }
-            let offset = offset_of(tx, key)?;
+            let offset = offset_of(tx, device.key)?;
             let audience = parts
                 .entry((offset, part.platform))
                 .or_insert_with(|| PlatformAudience::named(part.platform));
             audience.unknown += std::mem::take(&mut unknown);
-            audience.named.get_or_insert_default().push(key);
+            audience.named.get_or_insert_default().push(device);
         }
         if unknown > 0 {
             // None of the named devices needs a dispatch, so a dispatch without devices stores the

@@ -182,6 +182,21 @@ pub(crate) fn count_enabled(
     Ok(enabled)
 }
 
+/// The number of devices of a platform now.
+pub(crate) fn count_all(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+) -> Result<u64, StoreError> {
+    let all = connection
+        .prepare_cached(
+            "select coalesce(sum(count), 0) from device_counts
+             where app_no = ?1 and platform = ?2",
+        )?
+        .query_row([app.0, platform_code(platform)], |row| count_at(row, 0))?;
+    Ok(all)
+}
+
 /// The numbers of enabled and disabled devices, by platform code.
 #[derive(Default)]
 struct Tally([(u64, u64); Platform::ALL.len()]);

@@ -30,7 +30,7 @@ pub(super) fn erase_device(
 }
 
 /// Erases a device whose row the caller has just read.
-pub(super) fn erase_row(
+pub(in crate::store) fn erase_row(
     tx: &mut WriteTx<'_>,
     row: &DeviceRow,
     at: Timestamp,
@@ -46,6 +46,8 @@ pub(super) fn erase_row(
         "delete from device_seen where key = ?1",
         "delete from device_secrets where device_key = ?1",
         "delete from unverified_addresses where device_key = ?1",
+        "delete from device_attributes where device_key = ?1",
+        "delete from device_fields where key = ?1",
         "delete from devices where key = ?1",
     ] {
         tx.prepare_cached(sql)?.execute([key.0])?;
@@ -54,7 +56,7 @@ pub(super) fn erase_row(
     Ok(())
 }
 
-// Removing the id of an erased device from stored requests. Requests are searched in bounded steps
+// Removing the ids of erased devices and users from stored requests. Requests are searched in bounded steps
 // before the transaction of the erasure. The transaction itself only searches the requests that
 // were added since.
 
@@ -62,11 +64,38 @@ pub(super) fn erase_row(
 const REQUESTS_PER_STEP: i64 = 1_000;
 /// The fields of a request that contain device ids.
 const LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
+/// The field of a request that contains user ids.
+const USER_LIST: &str = "user_ids";
 
-/// The state of a search for the requests that contain a device id.
+/// The ids to remove from stored requests.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct ErasedIds {
+    pub(in crate::store) devices: BTreeSet<String>,
+    pub(in crate::store) user: Option<String>,
+}
+
+impl ErasedIds {
+    pub(super) fn of_device(id: &DeviceId) -> Self {
+        Self { devices: BTreeSet::from([id.as_str().to_owned()]), user: None }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.devices.iter().chain(&self.user)
+    }
+
+    /// Whether a list of the request contains one of these ids.
+    fn are_in(&self, named: &NamedIds) -> bool {
+        let lists = [&named.android_device_ids, &named.ios_device_ids, &named.device_ids];
+        lists.into_iter().flatten().flatten().any(|id| self.devices.contains(id))
+            || named.user_ids.iter().flatten().any(|id| Some(id) == self.user.as_ref())
+    }
+}
+
+/// The state of a search for the requests that contain one of some ids.
 #[derive(Debug)]
-pub(super) struct RequestSearch {
-    /// The numbers of the notifications whose requests contain the id.
+pub(in crate::store) struct RequestSearch {
+    ids: ErasedIds,
+    /// The numbers of the notifications whose requests contain one of the ids.
     matches: Vec<i64>,
     /// The number of the last notification that was searched.
     up_to: i64,
@@ -74,11 +103,24 @@ pub(super) struct RequestSearch {
     last: i64,
 }
 
+impl RequestSearch {
+    /// A search that has not begun.
+    pub(in crate::store) fn empty(ids: ErasedIds) -> Self {
+        Self { ids, matches: Vec::new(), up_to: 0, last: 0 }
+    }
+
+    /// The ids that it searches for.
+    pub(in crate::store) fn ids(&self) -> &ErasedIds {
+        &self.ids
+    }
+}
+
 /// Begins a search. On PostgreSQL, notifications are not committed in the order of their numbers.
 /// All notifications up to the last one of the search are committed before the search begins.
 pub(super) fn begin_search(
     connection: &Connection,
     app: AppNo,
+    ids: ErasedIds,
 ) -> Result<RequestSearch, StoreError> {
     connection.wait_for_writes(app)?;
     let last = connection
@@ -86,10 +128,10 @@ pub(super) fn begin_search(
             "select coalesce(max(no), 0) from notifications where app_no = ?1 and names_devices = 1",
         )?
         .query_row([app.0], |row| row.get(0))?;
-    Ok(RequestSearch { matches: Vec::new(), up_to: 0, last })
+    Ok(RequestSearch { last, ..RequestSearch::empty(ids) })
 }
 
-/// The part of a request that contains device ids.
+/// The part of a request that contains ids of devices and users.
 #[derive(Deserialize)]
 pub(crate) struct NamedIds {
     #[serde(default)]
@@ -98,6 +140,8 @@ pub(crate) struct NamedIds {
     pub(crate) ios_device_ids: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) device_ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) user_ids: Option<Vec<String>>,
 }
 
 impl NamedIds {
@@ -127,7 +171,6 @@ pub(crate) struct IdLists {
 pub(super) fn search_next(
     connection: &Connection,
     app: AppNo,
-    id: &DeviceId,
     mut search: RequestSearch,
 ) -> Result<(RequestSearch, bool), StoreError> {
     let mut requests = connection.prepare_cached(
@@ -139,50 +182,51 @@ pub(super) fn search_next(
     while let Some(row) = rows.next()? {
         search.up_to = row.get(0)?;
         scanned += 1;
-        if request_names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, id)? {
+        if request_names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, &search.ids)? {
             search.matches.push(search.up_to);
         }
     }
     Ok((search, scanned == REQUESTS_PER_STEP))
 }
 
-/// Removes the id from the requests that `search` found, and from requests that were added since.
-pub(super) fn remove_from_requests(
+/// Removes the ids from the requests that `search` found, and from requests that were added since.
+pub(in crate::store) fn remove_from_requests(
     tx: &Connection,
     app: AppNo,
-    id: &DeviceId,
     search: &RequestSearch,
 ) -> Result<(), StoreError> {
-    let mut newer = RequestSearch { matches: Vec::new(), up_to: search.last, last: i64::MAX };
+    let mut newer = RequestSearch {
+        up_to: search.last,
+        last: i64::MAX,
+        ..RequestSearch::empty(search.ids.clone())
+    };
     let mut has_more = true;
     while has_more {
-        (newer, has_more) = search_next(tx, app, id, newer)?;
+        (newer, has_more) = search_next(tx, app, newer)?;
     }
     for no in search.matches.iter().chain(&newer.matches) {
         let request: String = tx
             .prepare_cached("select request from notifications where no = ?1")?
             .query_row([no], |row| row.get(0))?;
         tx.prepare_cached("update notifications set request = ?2 where no = ?1")?
-            .execute(params![no, remove_from_lists(&request, id)?])?;
+            .execute(params![no, remove_from_lists(&request, &search.ids)?])?;
     }
     Ok(())
 }
 
-/// Whether a request names the device in one of its lists.
-fn request_names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
-    // A request that contains the id contains it literally, unless JSON escapes some of its
+/// Whether a request names one of the ids in its lists.
+fn request_names(request: &str, ids: &ErasedIds) -> Result<bool, StoreError> {
+    // A request that contains an id contains it literally, unless JSON escapes some of its
     // characters. Other requests need not be parsed.
-    if !request.contains(id.as_str()) && !request.contains('\\') {
+    if !request.contains('\\') && !ids.all().any(|id| request.contains(id.as_str())) {
         return Ok(false);
     }
-    let named: NamedIds = serde_json::from_str(request)?;
-    let lists = [named.android_device_ids, named.ios_device_ids, named.device_ids];
-    Ok(lists.iter().flatten().flatten().any(|named| named == id.as_str()))
+    Ok(ids.are_in(&serde_json::from_str(request)?))
 }
 
-/// Removes the id from the lists of a request and returns the request. Everything else stays as it
+/// Removes the ids from the lists of a request and returns the request. Everything else stays as it
 /// was.
-fn remove_from_lists(request: &str, id: &DeviceId) -> Result<String, StoreError> {
+fn remove_from_lists(request: &str, erased: &ErasedIds) -> Result<String, StoreError> {
     let mut text = String::from("{");
     for (name, value) in JsonObject::new(request)?.members() {
         if text.len() > 1 {
@@ -190,11 +234,16 @@ fn remove_from_lists(request: &str, id: &DeviceId) -> Result<String, StoreError>
         }
         text.push_str(&serde_json::to_string(&name)?);
         text.push(':');
+        let is_user_list = name == USER_LIST;
+        let is_list = is_user_list || LISTS.contains(&name.as_str());
         let list: Option<Vec<String>> =
-            if LISTS.contains(&name.as_str()) { serde_json::from_str(value.get())? } else { None };
+            if is_list { serde_json::from_str(value.get())? } else { None };
         match list {
             Some(mut ids) => {
-                ids.retain(|named| named != id.as_str());
+                ids.retain(|id| match is_user_list {
+                    true => Some(id) != erased.user.as_ref(),
+                    false => !erased.devices.contains(id),
+                });
                 text.push_str(&serde_json::to_string(&ids)?);
             }
             None => text.push_str(value.get()),

@@ -222,6 +222,8 @@ fn new_device(
         device_id: free_id,
         endpoint: who.clone().into_endpoint(),
         utc_offset_minutes: 0,
+        timezone_minutes: None,
+        user_id: None,
         details: DeviceDetails { language, ..DeviceDetails::default() },
     };
     DeviceUpsert::of_subscription(app, subscription, contact.generated_id.clone())

@@ -109,7 +109,7 @@ impl LastSeenBuffer {
     }
 
     /// Removes an erased device.
-    pub(super) fn forget(&self, key: DeviceKey) {
+    pub(in crate::store) fn forget(&self, key: DeviceKey) {
         self.lock().times.remove(&key);
     }
 }

@@ -7,14 +7,14 @@ use crate::store::device::counts::{self, State};
 use crate::store::device::row::{
     DeviceRow, DeviceUpsert, address_hash, address_space, by_id, key_by_id,
 };
-use crate::store::device::{LastSeenBuffer, inbound, tags};
+use crate::store::device::{LastSeenBuffer, fields, inbound, tags};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{env_code, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, MovedAddress, NewBrowser, REGISTRATION_WRITTEN_EVERY_MS,
-    SEQUENCE_MAX, StoreError, SubscribedBrowser,
+    SEQUENCE_MAX, StoreError, SubscribedBrowser, user,
 };
 
 /// Looks for a device that a registration would not change. Returns its key and the time of its
@@ -24,8 +24,12 @@ pub(super) fn find_unchanged(
     app: AppNo,
     wanted: &DeviceUpsert,
 ) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
-    let row = by_id(connection, app, &wanted.device_id)?;
-    Ok(row.filter(|row| is_unchanged(row, wanted)).map(|row| (row.key, row.registered_at)))
+    let Some(row) = by_id(connection, app, &wanted.device_id)? else { return Ok(None) };
+    let is_logged_in = match &wanted.user {
+        Some(user) => user::is_logged_in(connection, row.key, user)?,
+        None => true,
+    };
+    Ok((is_logged_in && is_unchanged(&row, wanted)).then_some((row.key, row.registered_at)))
 }
 
 /// Whether a registration would leave the fields of a device as they are.
@@ -42,7 +46,8 @@ pub(in crate::store) enum Registered {
     Unchanged(DeviceKey),
 }
 
-/// Registers a device, or replaces all fields of an existing device.
+/// Registers a device, or replaces all fields of an existing device. Logs in the user of the
+/// registration, if it has one.
 pub(in crate::store) fn register(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -50,6 +55,20 @@ pub(in crate::store) fn register(
     at: Timestamp,
 ) -> Result<Registered, StoreError> {
     require_app(tx, app)?;
+    let registered = write_device(tx, app, wanted, at)?;
+    let Some(user) = &wanted.user else { return Ok(registered) };
+    let key = key_by_id(tx, app, wanted.device_id.as_str())?
+        .ok_or_else(|| internal("a device that was just registered is gone"))?;
+    let has_logged_in = user::log_in(tx, key, user, at)?;
+    Ok(if has_logged_in { Registered::Changed } else { registered })
+}
+
+fn write_device(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    wanted: &DeviceUpsert,
+    at: Timestamp,
+) -> Result<Registered, StoreError> {
     let key = match by_id(tx, app, &wanted.device_id)? {
         Some(row) if is_unchanged(&row, wanted) => {
             if at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
@@ -112,7 +131,7 @@ struct NewRow {
 /// Writes a new row.
 fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), StoreError> {
     let NewRow { key, displaced, created_at, registered_at } = row;
-    let fields = &wanted.fields;
+    let stored = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
          push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at,
@@ -123,20 +142,21 @@ fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), St
         key.0,
         key.app().0,
         wanted.device_id.as_str(),
-        fields.address,
+        stored.address,
         wanted.address_hash,
-        fields.ios_env.map(env_code),
-        fields.push_disabled,
-        fields.utc_offset_minutes,
-        fields.details,
-        fields.p256dh,
-        fields.auth,
+        stored.ios_env.map(env_code),
+        stored.push_disabled,
+        stored.utc_offset_minutes,
+        stored.details,
+        stored.p256dh,
+        stored.auth,
         displaced.as_ref().map(|displaced| displaced.from.0),
         displaced.as_ref().map(|displaced| displaced.at.as_ms()),
         displaced.as_ref().and_then(|displaced| displaced.last_inbound_at),
         created_at.as_ms(),
         registered_at.as_ms(),
     ])?;
+    fields::write(tx, *key, &wanted.condition_fields, *created_at, *registered_at)?;
     inbound::mark_unverified(tx, *key, *registered_at)
 }
 
@@ -147,12 +167,12 @@ fn replace(
     wanted: &DeviceUpsert,
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
-    let fields = &wanted.fields;
+    let stored = &wanted.fields;
     let key = row.key;
     let host_of = |env: Option<IosEnv>| env.unwrap_or_default();
-    let has_new_address = row.fields.address != fields.address;
+    let has_new_address = row.fields.address != stored.address;
     // A report that the address is unregistered applies to one token on one host.
-    let clears_report = has_new_address || host_of(row.fields.ios_env) != host_of(fields.ios_env);
+    let clears_report = has_new_address || host_of(row.fields.ios_env) != host_of(stored.ios_env);
     if has_new_address {
         let displaced = release_address(tx, key.app(), AddressLookup::of(wanted), key, at)?;
         write_address(tx, key, AddressLookup::of(wanted), displaced.as_ref())?;
@@ -162,9 +182,9 @@ fn replace(
     }
     // `push_disabled` and `dead_at` have separate statements: an update that names an indexed
     // column writes the index, even if the value is the same.
-    if row.fields.push_disabled != fields.push_disabled {
+    if row.fields.push_disabled != stored.push_disabled {
         tx.prepare_cached("update devices set push_disabled = ?2 where key = ?1")?
-            .execute(params![key.0, fields.push_disabled])?;
+            .execute(params![key.0, stored.push_disabled])?;
     }
     if clears_report && row.dead {
         tx.prepare_cached("update devices set dead_reason = null, dead_at = null where key = ?1")?
@@ -178,18 +198,19 @@ fn replace(
     )?
     .execute(params![
         key.0,
-        fields.ios_env.map(env_code),
-        fields.utc_offset_minutes,
-        fields.details,
-        fields.p256dh,
-        fields.auth,
+        stored.ios_env.map(env_code),
+        stored.utc_offset_minutes,
+        stored.details,
+        stored.p256dh,
+        stored.auth,
         at.as_ms()
     ])?;
-    let enabled = !fields.push_disabled && (clears_report || !row.dead);
+    fields::write(tx, key, &wanted.condition_fields, row.created_at, at)?;
+    let enabled = !stored.push_disabled && (clears_report || !row.dead);
     counts::apply_change(
         tx,
         Some(State::of_row(row)),
-        Some(State { key, enabled, created_at: row.created_at, zone: fields.utc_offset_minutes }),
+        Some(State { key, enabled, created_at: row.created_at, zone: stored.utc_offset_minutes }),
     )?;
     Ok(key)
 }
@@ -215,8 +236,12 @@ fn change_platform(
     }
     tx.changed(DeliveryChange::Device(row.key));
     let displaced = release_address(tx, app, AddressLookup::of(wanted), key, at)?;
+    // The user of the device stays, so the fields move before they are written.
+    tx.prepare_cached("update device_fields set key = ?2 where key = ?1")?
+        .execute([row.key.0, key.0])?;
     insert(tx, wanted, &NewRow { key, displaced, created_at: row.created_at, registered_at: at })?;
     for sql in [
+        "update device_attributes set device_key = ?2 where device_key = ?1",
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",
         "update poll_votes set device_key = ?2 where device_key = ?1",

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use aws_lc_rs::digest::{Context, SHA256};
 use notify_core::{
     DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Registration, Subscription, Timestamp,
+    UserId,
 };
 use serde::Serializer;
 
+use crate::store::device::ConditionFields;
 use crate::store::sql::row::{env_of, unexpected_value};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
@@ -19,6 +21,10 @@ pub(in crate::store) struct DeviceUpsert {
     pub(in crate::store) platform: Platform,
     pub(in crate::store) fields: Fields,
     pub(in crate::store) address_hash: Option<i64>,
+    /// Fields that conditions compare. They follow from `fields`.
+    pub(in crate::store) condition_fields: ConditionFields,
+    /// The user to log in; `None` leaves the user of the device as it is.
+    pub(in crate::store) user: Option<UserId>,
 }
 
 /// The fields that a registration replaces.
@@ -58,7 +64,7 @@ pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d
 
 impl DeviceRow {
     /// Whether the device is neither disabled by the app nor reported as unregistered.
-    pub(super) fn enabled(&self) -> bool {
+    pub(in crate::store) fn enabled(&self) -> bool {
         !self.fields.push_disabled && !self.dead
     }
 
@@ -111,7 +117,7 @@ pub(super) fn by_id(
 }
 
 /// Reads a device by its key.
-pub(super) fn by_key(
+pub(in crate::store) fn by_key(
     connection: &Connection,
     key: DeviceKey,
 ) -> Result<Option<DeviceRow>, StoreError> {
@@ -191,6 +197,8 @@ impl DeviceUpsert {
         app: AppNo,
         registration: Registration,
     ) -> Result<Self, StoreError> {
+        let condition_fields =
+            ConditionFields::of(&registration.details, registration.timezone_minutes);
         Self::new(
             app,
             registration.device_id,
@@ -199,6 +207,7 @@ impl DeviceUpsert {
             registration.utc_offset_minutes,
             &registration.details,
         )
+        .map(|upsert| Self { condition_fields, user: registration.user_id, ..upsert })
     }
 
     /// The device of a subscription. It has the id `generated_id` if the subscription has no id.
@@ -207,9 +216,18 @@ impl DeviceUpsert {
         subscription: Subscription,
         generated_id: DeviceId,
     ) -> Result<Self, StoreError> {
-        let Subscription { device_id, endpoint, utc_offset_minutes, details } = subscription;
+        let Subscription {
+            device_id,
+            endpoint,
+            utc_offset_minutes,
+            timezone_minutes,
+            details,
+            user_id,
+        } = subscription;
         let device_id = device_id.unwrap_or(generated_id);
+        let condition_fields = ConditionFields::of(&details, timezone_minutes);
         Self::new(app, device_id, endpoint, false, utc_offset_minutes, &details)
+            .map(|upsert| Self { condition_fields, user: user_id, ..upsert })
     }
 
     fn new(
@@ -247,7 +265,8 @@ impl DeviceUpsert {
         }
         let address_hash =
             fields.address.as_ref().map(|address| address_hash(app, platform, address));
-        Ok(Self { device_id, platform, fields, address_hash })
+        let condition_fields = ConditionFields::of(details, None);
+        Ok(Self { device_id, platform, fields, address_hash, condition_fields, user: None })
     }
 }
 

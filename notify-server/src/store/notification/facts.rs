@@ -2,20 +2,23 @@
 //! counting the devices of an audience.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use notify_core::{
-    Audience, DeviceId, NotificationId, NotificationStatus, Platform, Target, Timestamp,
+    Condition, DeviceId, NotificationId, NotificationStatus, Platform, Recipients, Target,
+    Timestamp, UserId,
 };
 
 use crate::push_service::service_of;
+use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
 use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
 use crate::store::device::NamedIds;
-use crate::store::device::{count_enabled, keys_by_ids};
+use crate::store::device::{count_all, count_enabled, keys_by_ids};
 use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
-use crate::store::sql::{Connection, OptionalExtension, Type, params};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Type, list_of, params};
 use crate::store::{
     AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Reach,
-    Reached, SEQUENCE_MAX, StoreError, platform_code,
+    Reached, SEQUENCE_MAX, StoreError, UserNo, platform_code, user,
 };
 
 /// The facts about one notification and one device.
@@ -44,8 +47,12 @@ pub struct NotificationFacts {
     pub cancel_requested_at: Option<Timestamp>,
     /// The platforms of the target.
     pub platforms: Vec<Platform>,
-    /// Whether the target names devices.
+    /// Whether the target names devices or users.
     pub names_devices: bool,
+    /// Whether the target names users.
+    pub names_users: bool,
+    /// Whether devices must meet a condition.
+    pub has_condition: bool,
     /// The tag that devices of the target must have.
     pub tag: Option<String>,
     /// The local time at which each device gets it, stored as if it were a time in UTC.
@@ -61,6 +68,10 @@ pub struct DeviceFacts {
     pub is_named: bool,
     /// Whether the device has the tag of the notification set to true.
     pub has_tag: bool,
+    /// Whether it belonged to a named user when the notification became due, and does not any more.
+    pub user_changed: bool,
+    /// The first condition of the audience that the device does not meet, as an expression.
+    pub unmet: Option<String>,
     /// Whether the user turned push off.
     pub push_disabled: bool,
     /// Why and when the device was disabled as unregistered, if it was.
@@ -130,9 +141,14 @@ pub(super) fn read(
     device_id: &DeviceId,
 ) -> Result<DeliveryFacts, StoreError> {
     require_app(connection, app)?;
-    let StoredNotification { no: notification_no, facts: notification, naming_request } =
+    let StoredNotification { no: notification_no, facts: notification, naming_request, condition } =
         read_notification(connection, app, id)?;
     let (key, device_facts) = read_device(connection, app, device_id)?;
+    let mut notification = notification;
+    if let Some(request) = &naming_request {
+        let named: NamedIds = serde_json::from_str(request)?;
+        notification.names_users = named.user_ids.is_some();
+    }
     let has_tag = match &notification.tag {
         Some(tag) => device_has_tag(connection, key, tag)?,
         None => false,
@@ -150,9 +166,14 @@ pub(super) fn read(
         DeliveryProgress::None
     };
     let mut is_named_by_a_dispatch = false;
+    let current_user = user::user_of(connection, key)?;
+    let (mut user_changed, mut due_at) = (false, notification.due_at);
     for dispatch_no in dispatch_numbers {
         let dispatch = read_dispatch(connection, dispatch_no)?;
         is_named_by_a_dispatch |= dispatch_names(&dispatch, key);
+        let named_user = user_in(&dispatch, key);
+        user_changed |= named_user.is_some() && named_user != current_user;
+        due_at = due_at.or(Some(dispatch.due_at));
         let dispatch_progress = progress_in(connection, &dispatch, key)?;
         if rank(&dispatch_progress) > rank(&progress) {
             progress = dispatch_progress;
@@ -160,10 +181,23 @@ pub(super) fn read(
     }
     // Before the notification starts, only its request names devices.
     let is_named = match &naming_request {
-        Some(request) => is_named_by_a_dispatch || request_names(request, device_id, key)?,
+        Some(request) => {
+            is_named_by_a_dispatch
+                || request_names(request, device_id, key)?
+                || (notification.started_at.is_none()
+                    && request_names_user(connection, request, key)?)
+        }
         None => false,
     };
-    let device = DeviceFacts { is_named, has_tag, ..device_facts };
+    let unmet = match condition {
+        Some(condition) => {
+            let at = due_at.unwrap_or(notification.created_at);
+            let matching = Matching { condition, tag: None, at };
+            Matcher::new(connection, app, &matching)?.first_unmet(key)?
+        }
+        None => None,
+    };
+    let device = DeviceFacts { is_named, has_tag, user_changed, unmet, ..device_facts };
     Ok(DeliveryFacts { notification, device, progress })
 }
 
@@ -172,6 +206,18 @@ fn dispatch_names(dispatch: &Dispatch, key: DeviceKey) -> bool {
     match &dispatch.source {
         AudienceSource::Named { keys, .. } => keys.binary_search(&key).is_ok(),
         AudienceSource::Platform | AudienceSource::Tag(_) => false,
+    }
+}
+
+/// The named user whose device it was when the notification became due.
+fn user_in(dispatch: &Dispatch, key: DeviceKey) -> Option<UserNo> {
+    match &dispatch.source {
+        AudienceSource::Named { keys, users: Some(users), .. } => {
+            keys.binary_search(&key).ok().and_then(|place| users.get(place)).copied()
+        }
+        AudienceSource::Named { users: None, .. }
+        | AudienceSource::Platform
+        | AudienceSource::Tag(_) => None,
     }
 }
 
@@ -204,8 +250,10 @@ fn has_later_zones(connection: &Connection, no: NotificationNo) -> Result<bool, 
 struct StoredNotification {
     no: NotificationNo,
     facts: NotificationFacts,
-    /// The body of the request in JSON, if the request names devices.
+    /// The body of the request in JSON, if the request names devices or users.
     naming_request: Option<String>,
+    /// The condition of the audience.
+    condition: Option<Arc<Condition>>,
 }
 
 fn read_notification(
@@ -216,7 +264,7 @@ fn read_notification(
     connection
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
-             names_devices, tag, case when names_devices = 1 then request end, local_time
+             names_devices, tag, case when names_devices = 1 then request end, local_time, audience
              from notifications where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
@@ -231,13 +279,23 @@ fn read_notification(
                 cancel_requested_at: time(5)?,
                 platforms: platforms_of(row.get(6)?),
                 names_devices: row.get(7)?,
+                names_users: false,
+                has_condition: row.get::<Option<String>>(11)?.is_some(),
                 tag: row.get(8)?,
                 local_time,
+            };
+            let condition = match row.get::<Option<String>>(11)? {
+                Some(json) => {
+                    let parsed = Condition::parse_stored(&json);
+                    Some(Arc::new(parsed.map_err(|_| unexpected_value(11, Type::Text))?))
+                }
+                None => None,
             };
             Ok(StoredNotification {
                 no: NotificationNo(row.get(0)?),
                 facts,
                 naming_request: row.get(9)?,
+                condition,
             })
         })
         .optional()?
@@ -264,6 +322,8 @@ fn read_device(
                 platform: key.platform(),
                 is_named: false,
                 has_tag: false,
+                user_changed: false,
+                unmet: None,
                 push_disabled: row.get(1)?,
                 dead: row.get::<Option<String>>(2)?.zip(dead_at),
                 has_address: address.is_some(),
@@ -303,6 +363,19 @@ fn request_names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<boo
     };
     let mut ids = of_platform.iter().chain(&named.device_ids).flatten();
     Ok(ids.any(|id| id == device.as_str()))
+}
+
+/// Whether the body of a request names the user of the device.
+fn request_names_user(
+    connection: &Connection,
+    request: &str,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let named: NamedIds = serde_json::from_str(request)?;
+    let Some(user) = user::ids_by_device(connection, &[key.0])?.remove(&key.0) else {
+        return Ok(false);
+    };
+    Ok(named.user_ids.iter().flatten().any(|id| id == user.as_str()))
 }
 
 /// The progress of a device in a dispatch. It is read from the retry or the page of the device. If
@@ -383,24 +456,48 @@ fn progress_of_retry(
 /// The most devices that one count scans.
 const DEVICES_SCANNED_MAX: i64 = 100_000;
 
-/// Counts the devices of an audience.
+/// Counts the recipients of a notification. `within_days` of the condition counts from `at`.
 pub(super) fn count(
     connection: &Connection,
     app: AppNo,
-    audience: &Audience,
+    recipients: &Recipients,
+    condition: Option<&Arc<Condition>>,
+    at: Timestamp,
 ) -> Result<Reached, StoreError> {
     require_app(connection, app)?;
-    let tag = audience.tag.as_deref();
-    match &audience.target {
+    let tag = recipients.tag.as_deref();
+    let matching = condition.map(|condition| Matching {
+        condition: Arc::clone(condition),
+        tag: recipients.tag.clone(),
+        at,
+    });
+    match &recipients.target {
         Target::Platforms(platforms) => {
-            let counts = platforms.iter().map(|platform| match tag {
-                None => count_platform(connection, app, *platform),
-                Some(tag) => count_tagged(connection, app, *platform, tag),
+            let counts = platforms.iter().map(|platform| match (&matching, tag) {
+                (Some(matching), _) => count_matching(connection, app, *platform, matching),
+                (None, None) => count_platform(connection, app, *platform),
+                (None, Some(tag)) => count_tagged(connection, app, *platform, tag),
             });
             Ok(Reached { platforms: counts.collect::<Result<_, _>>()?, unknown: 0 })
         }
         Target::Devices { android, ios, any } => {
-            count_named(connection, app, &NamedTarget { android, ios, any, tag })
+            let named = NamedTarget { android, ios, any, tag };
+            count_named(connection, app, &named, matching.as_ref())
+        }
+        Target::Users { ids, platforms } => {
+            let names: Vec<&str> = ids.iter().map(UserId::as_str).collect();
+            let numbers = user::numbers_by_id(connection, app, &names)?;
+            let unknown = (ids.len() - numbers.len()) as u64;
+            let users: Vec<UserNo> = numbers.into_values().collect();
+            let devices = user::devices_of_users(connection, &users)?;
+            let keys: Vec<DeviceKey> = devices
+                .into_iter()
+                .map(|(key, _)| key)
+                .filter(|key| platforms.contains(&key.platform()))
+                .collect();
+            let mut counts = BTreeMap::new();
+            add_named(connection, app, &keys, tag, matching.as_ref(), &mut counts)?;
+            Ok(Reached { platforms: counts.into_values().collect(), unknown })
         }
     }
 }
@@ -461,6 +558,79 @@ fn count_tagged(
     Ok(Reach { is_exact, ..exact_reach(platform, devices) })
 }
 
+/// The number of parts of the key range of a platform from which a sample is taken.
+const SAMPLE_PARTS: i64 = 100;
+
+/// Counts the devices of a platform that meet a condition. The count is exact if at most
+/// [`DEVICES_SCANNED_MAX`] devices have to be looked at. Otherwise it is estimated from as many, spread
+/// evenly.
+fn count_matching(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+    matching: &Matching,
+) -> Result<Reach, StoreError> {
+    let matcher = Matcher::new(connection, app, matching)?;
+    let (after, to) = key_range(app, platform);
+    let scanned_max = usize::try_from(DEVICES_SCANNED_MAX).unwrap_or(usize::MAX);
+    let (mut rest, mut devices, mut looked_at) = (Keys { after, to }, 0, 0);
+    while rest.after < rest.to && looked_at < scanned_max {
+        let matched = matcher.next_matches(rest, usize::MAX)?;
+        devices += count_reachable(connection, &matched.keys)?;
+        looked_at += matched.looked_at;
+        rest.after = matched.to;
+    }
+    if rest.after >= rest.to {
+        return Ok(exact_reach(platform, devices));
+    }
+    let bounds = connection
+        .prepare_cached(
+            "select coalesce(min(key), 0), coalesce(max(key), 0) from device_fields
+             where key > ?1 and key <= ?2",
+        )?
+        .query_row([after, to], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+    let (first, last) = bounds;
+    let step = (last - first) / SAMPLE_PARTS + 1;
+    let per_part = scanned_max / SAMPLE_PARTS.unsigned_abs() as usize;
+    let (mut devices, mut looked_at) = (0, 0);
+    for part in 0..SAMPLE_PARTS {
+        let begin = first - 1 + part * step;
+        let part = Keys { after: begin, to: (begin + step).min(last) };
+        let sampled = matcher.sample(part, per_part)?;
+        devices += count_reachable(connection, &sampled.keys)?;
+        looked_at += sampled.looked_at;
+    }
+    let all = count_all(connection, app, platform)?;
+    let devices = (devices * all).checked_div(looked_at as u64).unwrap_or(0);
+    Ok(Reach { is_exact: false, ..exact_reach(platform, devices) })
+}
+
+/// Counts those of the devices that are enabled and have an address.
+fn count_reachable(connection: &Connection, keys: &[i64]) -> Result<u64, StoreError> {
+    if keys.is_empty() {
+        return Ok(0);
+    }
+    let devices = match range_of(keys) {
+        Some([first, last]) => {
+            let reachable = connection
+                .prepare_cached(
+                    "select key from devices where key >= ?1 and key <= ?2
+                     and push_disabled = 0 and dead_at is null and address is not null",
+                )?
+                .query_map([first, last], |row| row.get::<i64>(0))?
+                .collect::<Result<Vec<_>, _>>()?;
+            reachable.iter().filter(|key| keys.binary_search(key).is_ok()).count() as u64
+        }
+        None => connection
+            .prepare_cached(&format!(
+                "select count(*) from devices where key in {NUMBERS}
+                 and push_disabled = 0 and dead_at is null and address is not null"
+            ))?
+            .query_row([list_of(keys)], |row| count_at(row, 0))?,
+    };
+    Ok(devices)
+}
+
 /// A target that names devices, and the tag that they must have.
 struct NamedTarget<'a> {
     android: &'a [DeviceId],
@@ -474,6 +644,7 @@ fn count_named(
     connection: &Connection,
     app: AppNo,
     named: &NamedTarget<'_>,
+    matching: Option<&Matching>,
 ) -> Result<Reached, StoreError> {
     let NamedTarget { android, ios, any, tag } = named;
     let ids = android.iter().chain(*ios).chain(*any);
@@ -498,16 +669,37 @@ fn count_named(
             None => unknown += 1,
         }
     }
-    for device in named_devices(connection, app, &keys, *tag)? {
+    add_named(connection, app, &keys, *tag, matching, &mut platforms)?;
+    Ok(Reached { platforms: platforms.into_values().collect(), unknown })
+}
+
+/// Adds named devices to the counts of their platforms, as reached or as excluded.
+fn add_named(
+    connection: &Connection,
+    app: AppNo,
+    keys: &[DeviceKey],
+    tag: Option<&str>,
+    matching: Option<&Matching>,
+    platforms: &mut BTreeMap<Platform, Reach>,
+) -> Result<(), StoreError> {
+    let devices = named_devices(connection, app, keys, tag)?;
+    let numbers: Vec<i64> = devices.iter().map(|device| device.key.0).collect();
+    let matches = match matching {
+        Some(matching) => Matcher::new(connection, app, matching)?.which_match(&numbers)?,
+        None => numbers,
+    };
+    for device in devices {
         let platform = device.key.platform();
         let reach_on_platform =
             platforms.entry(platform).or_insert_with(|| exact_reach(platform, 0));
-        let is_reached = device.eligible && device.address.is_some();
+        let is_reached = device.eligible
+            && device.address.is_some()
+            && matches.binary_search(&device.key.0).is_ok();
         if is_reached {
             reach_on_platform.devices += 1;
         } else {
             reach_on_platform.excluded += 1;
         }
     }
-    Ok(Reached { platforms: platforms.into_values().collect(), unknown })
+    Ok(())
 }

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use notify_core::json::JsonObject;
 use notify_core::{
     Counts, Engagement, FailureCount, NotificationId, NotificationRecord, NotificationStatus,
-    Origin, Platform, PlatformCounts, Timestamp,
+    Origin, Platform, PlatformCounts, Timestamp, UserCounts,
 };
 
+use crate::store::notification::users;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
@@ -27,7 +28,8 @@ pub(in crate::store) const NOTIFICATIONS_SCANNED_MAX: i64 = 10_000;
 
 /// The columns that [`read_row`] reads.
 const NOTIFICATION_COLUMNS: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
-    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
+    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown, n.audience, \
+    n.names_devices";
 
 /// The row of a notification.
 struct NotificationRow {
@@ -43,6 +45,9 @@ struct NotificationRow {
     platforms: i64,
     /// The number of ids in the list for any platform that name no device.
     unknown: u64,
+    /// The condition of the audience in JSON.
+    audience: Option<String>,
+    names_devices: bool,
 }
 
 /// Reads one notification.
@@ -60,7 +65,18 @@ pub(super) fn notification(
         .optional()?
         .ok_or(StoreError::NotFound)?;
     let sums = read_sums(connection, &[row.no])?.remove(&row.no).unwrap_or_default();
-    record(row, sums)
+    let users = count_users(connection, std::slice::from_ref(&row))?.remove(&row.no);
+    record(row, sums, users)
+}
+
+/// Counts the users of those notifications that name users.
+fn count_users(
+    connection: &Connection,
+    rows: &[NotificationRow],
+) -> Result<HashMap<i64, UserCounts>, StoreError> {
+    let naming = rows.iter().filter(|row| row.names_devices);
+    let numbers: Vec<i64> = naming.map(|row| row.no).collect();
+    if numbers.is_empty() { Ok(HashMap::new()) } else { users::counts(connection, &numbers) }
 }
 
 /// Lists notifications, newest first.
@@ -83,10 +99,12 @@ pub(super) fn list(
         .query_map([list_of(&numbers)], read_row)?
         .collect::<sql::Result<Vec<_>>>()?;
     rows.sort_unstable_by_key(|row| Reverse(row.no));
+    let mut users = count_users(connection, &rows)?;
     let mut records = Vec::with_capacity(numbers.len());
     for row in rows {
         let sums_of_row = sums.remove(&row.no).unwrap_or_default();
-        records.push((row.no, record(row, sums_of_row)?));
+        let users_of_row = users.remove(&row.no);
+        records.push((row.no, record(row, sums_of_row, users_of_row)?));
     }
     let mut listed = cursors.page(records, &PageRequest { limit, cursor: None });
     if listed.next.is_none() {
@@ -117,7 +135,8 @@ fn select_page(
 ) -> Result<Selected, StoreError> {
     let wanted = rows_wanted(page);
     let Some(status) = status else {
-        let sql = "select no, octet_length(request) from notifications
+        let sql = "select no, octet_length(request) + coalesce(octet_length(audience), 0)
+             from notifications
              where app_no = ?1 and no < ?2 order by no desc limit ?3";
         return select_within_bytes(connection, sql, [app.0, before, wanted], page.limit);
     };
@@ -130,7 +149,8 @@ fn select_page(
         )?
         .query_row([app.0, before, NOTIFICATIONS_SCANNED_MAX - 1], |row| row.get(0))
         .optional()?;
-    let sql = "select no, octet_length(request) from notifications
+    let sql = "select no, octet_length(request) + coalesce(octet_length(audience), 0)
+             from notifications
          where app_no = ?1 and no < ?2 and no >= ?4 and status = ?5 order by no desc limit ?3";
     let first = scanned_to.unwrap_or(0);
     let selected = select_within_bytes(
@@ -142,7 +162,7 @@ fn select_page(
     Ok(Selected { scanned_to, ..selected })
 }
 
-/// Selects rows of a statement until their requests have [`PAGE_REQUEST_BYTES_MAX`] bytes.
+/// Selects rows of a statement until their requests and audiences have [`PAGE_REQUEST_BYTES_MAX`] bytes.
 fn select_within_bytes(
     connection: &Connection,
     sql: &str,
@@ -181,12 +201,23 @@ fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {
         request: row.get(9)?,
         platforms: row.get(10)?,
         unknown: count_at(row, 11)?,
+        audience: row.get(12)?,
+        names_devices: row.get(13)?,
     })
 }
 
 /// Makes the record that the API shows from the row and the sums of a notification.
-fn record(row: NotificationRow, sums: Sums) -> Result<NotificationRecord, StoreError> {
-    let mut by_platform: Vec<PlatformCounts> = platforms_of(row.platforms)
+fn record(
+    row: NotificationRow,
+    sums: Sums,
+    users: Option<UserCounts>,
+) -> Result<NotificationRecord, StoreError> {
+    let mut platforms = platforms_of(row.platforms);
+    if row.names_devices && platforms.len() == Platform::ALL.len() {
+        // The devices of users may be on any platform. Those of the dispatches count.
+        platforms.clear();
+    }
+    let mut by_platform: Vec<PlatformCounts> = platforms
         .into_iter()
         .map(|platform| PlatformCounts { platform, counts: Counts::default() })
         .collect();
@@ -213,6 +244,8 @@ fn record(row: NotificationRow, sums: Sums) -> Result<NotificationRecord, StoreE
         counts,
         by_platform,
         failures: sums.failures,
+        audience: row.audience.as_deref().map(serde_json::from_str).transpose()?,
+        users,
         engagement: sums.engagement,
     })
 }

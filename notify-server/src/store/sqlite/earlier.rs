@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::migrate::{latest, make_version, sql_of};
 
 /// The rows to insert into the tables that each version added, from version 1 on.
-const ROWS: [&str; 16] = [
+const ROWS: [&str; 17] = [
     include_str!("earlier/V0001.sql"),
     include_str!("earlier/V0002.sql"),
     include_str!("earlier/V0003.sql"),
@@ -28,6 +28,7 @@ const ROWS: [&str; 16] = [
     "",
     // Version 16 changes nothing on SQLite.
     "",
+    include_str!("earlier/V0017.sql"),
 ];
 
 /// The latest version.

@@ -415,8 +415,8 @@ fn insert(
 ) -> Result<(), StoreError> {
     tx.prepare_insert(
         "insert into webhook_messages (no, webhook_no, id, type, at, notification_no, device_key,
-         detail, started_at, due_at, claimable_at, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?9, ?9)",
+         detail, started_at, due_at, claimable_at, created_at, user_no)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?9, ?9, ?10)",
     )?
     .insert(
         app,
@@ -429,6 +429,7 @@ fn insert(
             event.device.map(|key| key.0),
             event.detail,
             claim.now.as_ms(),
+            event.user.map(|user| user.0),
         ],
     )?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use notify_core::{NotificationCreated, Platform, Target, Timestamp};
+use notify_core::{NotificationCreated, Platform, Target, Timestamp, UserId};
 
 use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
@@ -12,7 +12,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, WriteScope, params};
 use crate::store::{Idempotent, Operation, REPLAY_KEPT_MS, StoreError, platform_code};
 
-/// The most device ids that a notification in a set names.
+/// The most ids of devices or users that a notification in a set names.
 const IDS_MAX: usize = 64;
 
 impl WriteSet for AcceptNotification {
@@ -26,7 +26,7 @@ impl WriteSet for AcceptNotification {
     }
 
     fn fits(&self) -> bool {
-        self.notification.poll.is_none() && named_ids(&self.notification.target).count() <= IDS_MAX
+        self.notification.poll.is_none() && count_ids(&self.notification.target) <= IDS_MAX
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
@@ -41,7 +41,7 @@ impl WriteSet for AcceptNotification {
         let mut rows = Vec::with_capacity(accepts.len());
         for (place, accept) in accepts.iter().enumerate() {
             let row = accept.notification.row();
-            let ids = named_ids(&accept.notification.target).count() as u64;
+            let ids = count_ids(&accept.notification.target) as u64;
             let are_all_unknown = row.is_due() && ids > 0 && !known.contains(&place);
             let created = NotificationCreated {
                 id: accept.notification.id.clone(),
@@ -73,26 +73,45 @@ struct AcceptRow<'a> {
     created: NotificationCreated,
 }
 
-/// The ids that a target names, each with the platform whose list has it.
+/// The device ids that a target names, each with the platform whose list has it.
 fn named_ids(target: &Target) -> impl Iterator<Item = (&str, Option<Platform>)> {
     let lists = match target {
         Target::Devices { android, ios, any } => {
             [(android, Some(Platform::Android)), (ios, Some(Platform::Ios)), (any, None)].into()
         }
-        _ => Vec::new(),
+        Target::Users { .. } | Target::Platforms(_) => Vec::new(),
     };
     lists.into_iter().flat_map(|(ids, platform)| ids.iter().map(move |id| (id.as_str(), platform)))
 }
 
-/// The positions of the accepts of which at least one named id is a device.
+/// The user ids that a target names.
+fn named_users(target: &Target) -> &[UserId] {
+    match target {
+        Target::Users { ids, .. } => ids,
+        Target::Devices { .. } | Target::Platforms(_) => &[],
+    }
+}
+
+/// The number of ids that a target names.
+fn count_ids(target: &Target) -> usize {
+    named_ids(target).count() + named_users(target).len()
+}
+
+/// The positions of the accepts of which at least one named id is a device or a user.
 fn accepts_with_known_ids(
     tx: &SetTx<'_>,
     accepts: &[&AcceptNotification],
 ) -> sql::Result<HashSet<usize>> {
     let (mut places, mut apps, mut ids, mut platforms) = (vec![], vec![], vec![], vec![]);
+    let (mut user_places, mut user_apps, mut user_ids) = (vec![], vec![], vec![]);
     for (place, accept) in accepts.iter().enumerate() {
         if !accept.notification.row().is_due() {
             continue;
+        }
+        for id in named_users(&accept.notification.target) {
+            user_places.push(place as i64);
+            user_apps.push(accept.app.0);
+            user_ids.push(id.as_str());
         }
         for (id, platform) in named_ids(&accept.notification.target) {
             places.push(place as i64);
@@ -101,8 +120,18 @@ fn accepts_with_known_ids(
             platforms.push(platform.map(platform_code));
         }
     }
+    let mut known = HashSet::new();
+    if !user_ids.is_empty() {
+        let rows = tx.query(
+            "select distinct g.place
+             from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
+             join users u on u.app_no = g.app_no and u.user_id = g.id",
+            &[&user_places, &user_apps, &user_ids],
+        )?;
+        known.extend(places_of(&rows)?);
+    }
     if ids.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(known);
     }
     let rows = tx.query(
         "select distinct g.place
@@ -111,7 +140,8 @@ fn accepts_with_known_ids(
          where g.platform is null or (d.key >> 40 & 7) = g.platform",
         &[&places, &apps, &ids, &platforms],
     )?;
-    places_of(&rows)
+    known.extend(places_of(&rows)?);
+    Ok(known)
 }
 
 /// Reads the first column as positions in the set.
@@ -204,17 +234,17 @@ fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>>
            select g.*, nextval('notifications_no_seq') as seq
            from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[],
              $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::text[],
-             $13::bigint[], $14::bytea[], $15::text[], $16::bool[])
+             $13::bigint[], $14::bytea[], $15::text[], $16::bool[], $17::text[])
              g (place, app_no, id, origin, status, created_at, due_at, local_time, request, platforms,
-             names_devices, tag, ttl_seconds, campaign_id, collapse_key, is_due)),
+             names_devices, tag, ttl_seconds, campaign_id, collapse_key, is_due, audience)),
          made as (
            insert into notifications (no, app_no, id, origin, status, created_at, due_at, local_time,
              request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
-             collapse_key, next_zone_at)
+             collapse_key, next_zone_at, audience)
            select g.app_no << 43 | g.seq, g.app_no, g.id, g.origin, g.status, g.created_at, g.due_at,
              g.local_time, g.request, g.platforms, g.names_devices, g.tag, g.ttl_seconds,
              g.campaign_id, case when g.is_due then a.device_sequence end, g.collapse_key,
-             case when g.local_time is not null then g.created_at end
+             case when g.local_time is not null then g.created_at end, g.audience
            from given g join apps a on a.no = g.app_no and a.status <> 'erasing'
            where g.campaign_id is null or exists (
              select 1 from campaigns c
@@ -240,6 +270,7 @@ fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>>
             &campaigns,
             column!(rows, row => row.row.collapse_key),
             column!(rows, row => row.row.is_due()),
+            column!(rows, row => row.row.audience),
         ],
     )?;
     places_of(&inserted)

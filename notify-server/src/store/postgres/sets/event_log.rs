@@ -85,11 +85,13 @@ impl EventLogs {
                from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
                  $6::bigint[], $7::text[])
                  g (place, app_no, type, at, notification_no, device_key, detail))
-             insert into events (app_no, no, type, at, notification_no, device_key, detail)
+             insert into events (app_no, no, type, at, notification_no, device_key, detail,
+               user_no)
              select g.app_no, g.nth + greatest(l.floor, coalesce(
                (select max(e.no) from events e where e.app_no = l.app_no), 0)),
-               g.type, g.at, g.notification_no, g.device_key, g.detail
-             from given g join event_logs l on l.app_no = g.app_no",
+               g.type, g.at, g.notification_no, g.device_key, g.detail, f.user_no
+             from given g join event_logs l on l.app_no = g.app_no
+             left join device_fields f on f.key = g.device_key",
             &[
                 &places(events.len()),
                 column!(events, event => event.app.0),

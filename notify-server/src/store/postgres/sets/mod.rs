@@ -186,7 +186,7 @@ pub(in crate::store) struct SetTx<'c> {
 
 /// A parameter with a value of each row.
 macro_rules! column {
-    ($rows:expr, $row:ident => $value:expr) => {
+    ($rows:expr, $row:pat => $value:expr) => {
         &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
     };
 }

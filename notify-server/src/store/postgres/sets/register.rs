@@ -41,7 +41,7 @@ impl WriteSet for RegisterDevice {
     }
 
     fn fits(&self) -> bool {
-        self.once.is_none()
+        self.once.is_none() && self.wanted.user.is_none()
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
@@ -181,12 +181,15 @@ impl<'a> Set<'a> {
             ],
         )?;
         let mut browsers = BTreeMap::new();
+        let mut written = BTreeMap::new();
         for row in &updated {
             let place = place_of(row.get(0));
             let key = DeviceKey(row.get(1));
             self.done(tx, place, key);
             add_browser(&mut browsers, key, self.rows[place].at);
+            written.insert(key, self.rows[place]);
         }
+        write_fields(tx, &written)?;
         restart_retention(tx, &browsers)
     }
 
@@ -283,6 +286,7 @@ impl<'a> Set<'a> {
         new.retain(|device| inserted.contains(&device.key.0));
         let (mut counts, mut zones) = (BTreeMap::new(), BTreeMap::new());
         let mut browsers = BTreeMap::new();
+        write_fields(tx, &new.iter().map(|device| (device.key, device.row)).collect())?;
         for NewDevice { place, key, row } in new {
             self.done(tx, place, key);
             add_browser(&mut browsers, key, row.at);
@@ -350,6 +354,40 @@ fn add_browser(browsers: &mut BTreeMap<DeviceKey, Timestamp>, key: DeviceKey, at
 /// Times by device as parameters.
 fn columns_of(times: &BTreeMap<DeviceKey, Timestamp>) -> (Vec<i64>, Vec<i64>) {
     times.iter().map(|(key, at)| (key.0, at.as_ms())).unzip()
+}
+
+/// Writes the fields that conditions compare, of devices that were just written.
+fn write_fields(
+    tx: &SetTx<'_>,
+    written: &BTreeMap<DeviceKey, &RegisterDevice>,
+) -> Result<(), StoreError> {
+    if written.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = written.iter().collect();
+    tx.query(
+        "insert into device_fields (key, country, language, app_version, os_version, timezone,
+           created_at, registered_at)
+         select g.key, g.country, g.language, g.app_version, g.os_version, g.timezone, g.at, g.at
+         from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[],
+           $7::bigint[])
+           g (key, country, language, app_version, os_version, timezone, at)
+         order by g.key
+         on conflict (key) do update set country = excluded.country,
+           language = excluded.language, app_version = excluded.app_version,
+           os_version = excluded.os_version, timezone = excluded.timezone,
+           registered_at = greatest(device_fields.registered_at, excluded.registered_at)",
+        &[
+            column!(rows, (key, _) => key.0),
+            column!(rows, (_, row) => row.wanted.condition_fields.country.as_deref()),
+            column!(rows, (_, row) => row.wanted.condition_fields.language.as_deref()),
+            column!(rows, (_, row) => row.wanted.condition_fields.app_version.as_deref()),
+            column!(rows, (_, row) => row.wanted.condition_fields.os_version.as_deref()),
+            column!(rows, (_, row) => row.wanted.condition_fields.timezone.map(i64::from)),
+            column!(rows, (_, row) => row.at.as_ms()),
+        ],
+    )?;
+    Ok(())
 }
 
 /// Restarts the retention periods of browsers that registered again.

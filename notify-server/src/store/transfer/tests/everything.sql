@@ -43,7 +43,8 @@ insert into engagement_counts values (1, 1, 0, 0, 1);
 insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}', 1), (1, '/notify', 'k', randomblob(32), '', 1);
 insert into day_counts (app_no, day, sent, failed, unregistered, expired) values (1, 20000, 5, 4, 3, 2);
 insert into event_logs values (1, 3, 9, 2);
-insert into events values (1, 3, 0, 1, 1, 8796093022209, 'unregistered'), (1, 4, 1, 1, null, null, null);
+insert into events values (1, 3, 0, 1, 1, 8796093022209, 'unregistered', (1 << 43) + 3),
+    (1, 4, 1, 1, null, null, null, null);
 insert into webhooks (no, app_no, id, url, events, enabled, sealed, cursor, created_at, updated_at) values
     (2, 1, randomblob(16), 'https://example.com/hook', 63, 1, randomblob(60), 3, 1, 1);
 insert into webhook_messages (no, webhook_no, id, type, at, started_at, due_at, claimable_at, created_at) values
@@ -54,6 +55,15 @@ insert into unverified_addresses values (8796093022209, 5, 1), (8796093022210, -
 insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
 insert into channel_states (no, app_no, platform, service, state, reason, until, told_by, at) values
     (4, 1, 0, '', 2, 'PERMISSION_DENIED', 9, -5, 1), (6, 1, 2, 'https://push.example', 0, null, null, null, 1);
+insert into users values ((1 << 43) + 3, 1, 'Ada', 1, 2), ((7 << 43) + 4, 7, 'Ünï 🛍', 1, 9223372036854775807);
+insert into device_fields (key, user_no, country, language, app_version, os_version, timezone, created_at,
+    registered_at)
+select key, case when key % 50 = 0 then (1 << 43) + 3 end, case when key % 2 = 0 then 'DE' end, 'pt_BR', '', null,
+    -720 + key % 9, 1, 2 from devices;
+insert into attributes values (1, 1, 'plan'), (1, 2, 'seats'), (7, 1, 'plan');
+insert into device_attributes select key, 1 + key % 2, 's' || char(233, 8364), key % 2 from devices limit 300;
+insert into user_attributes values ((1 << 43) + 3, 1, 'spro'), ((1 << 43) + 3, 2, 'n3');
+insert into segments values (1, 'Ünï', '{"tag":"a\u0000"}', 1, 2), (7, 'a', '{}', 1, 2);
 -- The counts of the numbers above, and of rows that are gone: none is given again.
 update numbers set last = 40 where name = 'tags';
 update numbers set last = 12 where name <> 'tags';

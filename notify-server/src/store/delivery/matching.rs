@@ -1,0 +1,550 @@
+//! Which devices meet the condition of an audience.
+//!
+//! A *cover* decides which devices are looked at: all devices of a platform, or those in a few
+//! posting lists, such as the devices of a tag. Every device that meets the condition is in its
+//! cover. The condition alone decides who matches ([`Condition::matches`]), so a bad cover costs time
+//! and nothing else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use notify_core::{AttributeTest, AttributeValue, Condition, Node, RangeTest, Subject, Timestamp};
+
+use crate::store::device::attributes;
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, list_of, params};
+use crate::store::{AppNo, DeviceKey, StoreError};
+
+/// The most devices that one batch looks at.
+pub(in crate::store) const KEYS_PER_BATCH_MAX: usize = 20_000;
+/// The most devices that one slice of a batch looks at. A slice is read with a few statements.
+const KEYS_PER_SLICE_MAX: usize = 4_000;
+/// The most posting lists of a cover. A condition with more of them is covered by the platform.
+const POSTINGS_MAX: usize = 100;
+/// The most devices of a posting list that are counted, to compare covers.
+const DEVICES_COUNTED_MAX: i64 = 20_000;
+/// Devices are read as a range of keys if at most this many keys lie in the range for each device.
+/// Otherwise each is looked up.
+const KEYS_PER_DEVICE_IN_RANGE_MAX: i64 = 4;
+
+/// The condition of an audience, and the instant from which `within_days` counts.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct Matching {
+    pub(in crate::store) condition: Arc<Condition>,
+    /// A tag that devices must have in addition.
+    pub(in crate::store) tag: Option<String>,
+    /// The instant for which the condition is evaluated.
+    pub(in crate::store) at: Timestamp,
+}
+
+/// A range of device keys, `(after, to]`, all of one platform.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Keys {
+    pub(in crate::store) after: i64,
+    pub(in crate::store) to: i64,
+}
+
+/// The devices of a part of a range that meet a condition.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Matched {
+    /// Their keys, sorted.
+    pub(in crate::store) keys: Vec<i64>,
+    /// The last key that was looked at; the end of the range if nothing is left.
+    pub(in crate::store) to: i64,
+    /// The number of devices that were looked at.
+    pub(in crate::store) looked_at: usize,
+}
+
+/// A list of devices in the order of their keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Posting {
+    /// The devices that have a tag set to true.
+    Tag(i64),
+    /// The devices that have a value of an attribute.
+    Value { attribute: i64, value: String },
+}
+
+/// The lists that together contain every device that meets a condition; `None` if these are all
+/// devices of the platform.
+type Cover = Option<Vec<Posting>>;
+
+/// A condition whose tags and attributes are resolved to numbers.
+pub(in crate::store) struct Matcher<'c> {
+    connection: &'c Connection,
+    matching: &'c Matching,
+    /// The number of each tag of the condition, and of the additional tag at the end. `None` if no
+    /// device has the tag.
+    tags: Vec<Option<i64>>,
+    /// The number of each attribute of the condition; `None` if nothing ever had it.
+    attributes: Vec<Option<i64>>,
+}
+
+/// The fields of a device that conditions compare.
+struct FieldRow {
+    key: i64,
+    has_user: bool,
+    country: Option<String>,
+    language: Option<String>,
+    app_version: Option<String>,
+    os_version: Option<String>,
+    timezone: Option<i32>,
+    created_at: Timestamp,
+    last_active_at: Timestamp,
+}
+
+/// The tags and attributes of some devices, by key.
+struct Facts {
+    /// For each tag of the matcher, the devices that have it set to true, sorted.
+    tags: Vec<Vec<i64>>,
+    attributes: HashMap<i64, Vec<Option<AttributeValue>>>,
+}
+
+impl<'c> Matcher<'c> {
+    pub(in crate::store) fn new(
+        connection: &'c Connection,
+        app: AppNo,
+        matching: &'c Matching,
+    ) -> Result<Self, StoreError> {
+        let condition = &matching.condition;
+        let mut tags = Vec::new();
+        for name in condition.tags().iter().chain(&matching.tag) {
+            let no = connection
+                .prepare_cached("select no from tags where app_no = ?1 and name = ?2")?
+                .query_row(params![app.0, name], |row| row.get(0))
+                .optional()?;
+            tags.push(no);
+        }
+        let numbers = attributes::numbers_of(connection, app, condition.attributes())?;
+        let attributes =
+            condition.attributes().iter().map(|name| numbers.get(name).copied()).collect();
+        Ok(Self { connection, matching, tags, attributes })
+    }
+
+    /// Finds the devices of a range that meet the condition, from its beginning: at most `wanted`,
+    /// and at most [`KEYS_PER_BATCH_MAX`] are looked at.
+    pub(in crate::store) fn next_matches(
+        &self,
+        keys: Keys,
+        wanted: usize,
+    ) -> Result<Matched, StoreError> {
+        let cover = self.cover(keys)?;
+        let mut matched = Matched { to: keys.after, ..Matched::default() };
+        let mut slice = wanted.clamp(1, KEYS_PER_SLICE_MAX);
+        loop {
+            let rest = Keys { after: matched.to, to: keys.to };
+            let (rows, to) = self.next_rows(cover.as_deref(), rest, slice)?;
+            matched.looked_at += rows.len();
+            matched.to = to;
+            matched.keys.extend(self.filter(&rows)?);
+            if matched.keys.len() > wanted {
+                // The devices after the last wanted one are looked at again by the next call.
+                matched.keys.truncate(wanted);
+                matched.to = matched.keys.last().copied().unwrap_or(to);
+            }
+            let is_done = matched.to >= keys.to
+                || matched.keys.len() >= wanted
+                || matched.looked_at >= KEYS_PER_BATCH_MAX;
+            if is_done {
+                return Ok(matched);
+            }
+            slice = (2 * slice).min(KEYS_PER_SLICE_MAX);
+        }
+    }
+
+    /// Finds those of the first devices of a range that meet the condition. Looks at `devices` devices of
+    /// the platform, whatever the cover is.
+    pub(in crate::store) fn sample(
+        &self,
+        keys: Keys,
+        devices: usize,
+    ) -> Result<Matched, StoreError> {
+        let rows = self.rows_in_range(keys, devices)?;
+        Ok(Matched { keys: self.filter(&rows)?, to: keys.to, looked_at: rows.len() })
+    }
+
+    /// Returns those of the devices that meet the condition. `keys` are sorted.
+    pub(in crate::store) fn which_match(&self, keys: &[i64]) -> Result<Vec<i64>, StoreError> {
+        self.filter(&self.rows_of(keys)?)
+    }
+
+    /// The first condition that a device does not meet, as an expression; `None` if it meets all.
+    pub(in crate::store) fn first_unmet(
+        &self,
+        key: DeviceKey,
+    ) -> Result<Option<String>, StoreError> {
+        let rows = self.rows_of(&[key.0])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let facts = self.facts(&rows)?;
+        let (tags, values) = self.values_of(&facts, row.key);
+        let subject = row.subject(&tags, &values);
+        Ok(self.matching.condition.first_unmet(&subject, self.matching.at))
+    }
+
+    /// Keeps the devices that meet the condition.
+    fn filter(&self, rows: &[FieldRow]) -> Result<Vec<i64>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let facts = self.facts(rows)?;
+        let mut matches = Vec::new();
+        for row in rows {
+            let (tags, values) = self.values_of(&facts, row.key);
+            let has_tag = self.matching.tag.is_none() || tags.last() == Some(&true);
+            let subject = row.subject(&tags, &values);
+            if has_tag && self.matching.condition.matches(&subject, self.matching.at) {
+                matches.push(row.key);
+            }
+        }
+        Ok(matches)
+    }
+
+    /// The tags and attributes of a device.
+    fn values_of(&self, facts: &Facts, key: i64) -> (Vec<bool>, Vec<Option<AttributeValue>>) {
+        let tags = facts.tags.iter().map(|devices| devices.binary_search(&key).is_ok()).collect();
+        let values = facts.attributes.get(&key).cloned();
+        (tags, values.unwrap_or_else(|| vec![None; self.attributes.len()]))
+    }
+
+    /// Reads the tags and attributes of devices that the condition names. `rows` are sorted.
+    fn facts(&self, rows: &[FieldRow]) -> Result<Facts, StoreError> {
+        let keys: Vec<i64> = rows.iter().map(|row| row.key).collect();
+        let mut tags = Vec::with_capacity(self.tags.len());
+        for tag in &self.tags {
+            tags.push(match tag {
+                Some(no) => self.devices_with_tag(*no, &keys)?,
+                None => Vec::new(),
+            });
+        }
+        let mut attributes = HashMap::new();
+        let numbers: Vec<i64> = self.attributes.iter().flatten().copied().collect();
+        if !numbers.is_empty() {
+            self.add_attributes(&keys, &mut attributes)?;
+        }
+        Ok(Facts { tags, attributes })
+    }
+
+    /// Reads those of the devices that have a tag set to true, in order.
+    fn devices_with_tag(&self, tag: i64, keys: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let read = |row: &Row<'_>| row.get::<i64>(0);
+        let devices = match range_of(keys) {
+            Some([first, last]) => self
+                .connection
+                .prepare_cached(
+                    "select device_key from device_tags where tag_no = ?1 and device_key >= ?2
+                     and device_key <= ?3 and value = 1 order by device_key",
+                )?
+                .query_map([tag, first, last], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+            None => self
+                .connection
+                .prepare_cached(&format!(
+                    "select device_key from device_tags where device_key in {NUMBERS}
+                     and tag_no = ?2 and value = 1 order by device_key"
+                ))?
+                .query_map(params![list_of(keys), tag], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+        };
+        Ok(devices)
+    }
+
+    /// Reads the attributes of devices that the condition names.
+    fn add_attributes(
+        &self,
+        keys: &[i64],
+        attributes: &mut HashMap<i64, Vec<Option<AttributeValue>>>,
+    ) -> Result<(), StoreError> {
+        let read =
+            |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<String>(2)?));
+        let rows = match range_of(keys) {
+            Some([first, last]) => self
+                .connection
+                .prepare_cached(
+                    "select device_key, attribute, value from device_attributes
+                     where device_key >= ?1 and device_key <= ?2",
+                )?
+                .query_map([first, last], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+            None => self
+                .connection
+                .prepare_cached(&format!(
+                    "select device_key, attribute, value from device_attributes
+                     where device_key in {NUMBERS}"
+                ))?
+                .query_map([list_of(keys)], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+        };
+        for (key, number, stored) in rows {
+            let Some(place) = self.attributes.iter().position(|known| *known == Some(number))
+            else {
+                continue;
+            };
+            let values = attributes.entry(key).or_insert_with(|| vec![None; self.attributes.len()]);
+            values[place] = Some(attributes::value_of(&stored)?);
+        }
+        Ok(())
+    }
+}
+
+// Covers, and the devices that are looked at.
+
+impl Matcher<'_> {
+    /// The cover of the condition and the additional tag.
+    fn cover(&self, keys: Keys) -> Result<Cover, StoreError> {
+        let of_condition = self.cover_of(self.matching.condition.root(), keys)?;
+        let of_tag = self.matching.tag.as_ref().map(|_| self.posting_of_tag(self.tags.len() - 1));
+        self.cheapest(of_condition.into_iter().chain(of_tag).collect(), keys)
+    }
+
+    fn cover_of(&self, node: &Node, keys: Keys) -> Result<Cover, StoreError> {
+        match node {
+            Node::All(nodes) => {
+                let mut covers = Vec::new();
+                for node in nodes {
+                    covers.extend(self.cover_of(node, keys)?);
+                }
+                self.cheapest(covers, keys)
+            }
+            Node::Any(nodes) => {
+                let mut union = Vec::new();
+                for node in nodes {
+                    let Some(postings) = self.cover_of(node, keys)? else { return Ok(None) };
+                    union.extend(postings);
+                }
+                Ok((union.len() <= POSTINGS_MAX).then_some(union))
+            }
+            Node::Tag(tag) => Ok(Some(self.posting_of_tag(*tag))),
+            Node::Attribute { attribute, test } => Ok(self.postings_of_values(*attribute, test)),
+            Node::Not(_) | Node::Field(_) => Ok(None),
+        }
+    }
+
+    /// The list of a tag; no list if no device has the tag.
+    fn posting_of_tag(&self, tag: usize) -> Vec<Posting> {
+        self.tags.get(tag).copied().flatten().map(Posting::Tag).into_iter().collect()
+    }
+
+    /// The lists of the values of an attribute; `None` if the test has no list of values.
+    fn postings_of_values(&self, attribute: usize, test: &AttributeTest) -> Cover {
+        let RangeTest::OneOf(values) = test else { return None };
+        let Some(attribute) = self.attributes.get(attribute).copied().flatten() else {
+            return Some(Vec::new());
+        };
+        let posting =
+            |value: &AttributeValue| Posting::Value { attribute, value: value.to_stored() };
+        (values.len() <= POSTINGS_MAX).then(|| values.iter().map(posting).collect())
+    }
+
+    /// The cover with the fewest devices in the range.
+    fn cheapest(&self, mut covers: Vec<Vec<Posting>>, keys: Keys) -> Result<Cover, StoreError> {
+        if covers.len() <= 1 {
+            return Ok(covers.pop());
+        }
+        let mut best = None;
+        for postings in covers {
+            let mut devices = 0;
+            for posting in &postings {
+                devices += self.count(posting, keys)?;
+            }
+            if best.as_ref().is_none_or(|(fewest, _)| devices < *fewest) {
+                best = Some((devices, postings));
+            }
+        }
+        Ok(best.map(|(_, postings)| postings))
+    }
+
+    /// Counts the devices of a list in a range, up to [`DEVICES_COUNTED_MAX`].
+    fn count(&self, posting: &Posting, keys: Keys) -> Result<i64, StoreError> {
+        let read = |row: &Row<'_>| row.get::<i64>(0);
+        let count = match posting {
+            Posting::Tag(no) => self
+                .connection
+                .prepare_cached(
+                    "select count(*) from (select 1 from device_tags
+                     where tag_no = ?1 and device_key > ?2 and device_key <= ?3 limit ?4) found",
+                )?
+                .query_row([*no, keys.after, keys.to, DEVICES_COUNTED_MAX], read)?,
+            Posting::Value { attribute, value } => self
+                .connection
+                .prepare_cached(
+                    "select count(*) from (select 1 from device_attributes
+                     where attribute = ?1 and value = ?5
+                     and device_key > ?2 and device_key <= ?3 limit ?4) found",
+                )?
+                .query_row(
+                    params![*attribute, keys.after, keys.to, DEVICES_COUNTED_MAX, value],
+                    read,
+                )?,
+        };
+        Ok(count)
+    }
+
+    /// Reads the fields of the next devices of a cover, at most `limit`. Also returns the last key
+    /// that was looked at.
+    fn next_rows(
+        &self,
+        cover: Option<&[Posting]>,
+        keys: Keys,
+        limit: usize,
+    ) -> Result<(Vec<FieldRow>, i64), StoreError> {
+        match cover {
+            None => {
+                let rows = self.rows_in_range(keys, limit)?;
+                let is_full = rows.len() >= limit;
+                let to = rows.last().filter(|_| is_full).map_or(keys.to, |row| row.key);
+                Ok((rows, to))
+            }
+            Some(postings) => {
+                let (devices, to) = self.next_keys(postings, keys, limit)?;
+                Ok((self.rows_of(&devices)?, to))
+            }
+        }
+    }
+
+    /// The next devices in any of the lists, in order, at most `limit`; and the last key that was
+    /// looked at.
+    fn next_keys(
+        &self,
+        postings: &[Posting],
+        keys: Keys,
+        limit: usize,
+    ) -> Result<(Vec<i64>, i64), StoreError> {
+        let (mut devices, mut to) = (Vec::new(), keys.to);
+        for posting in postings {
+            let listed = self.devices_of(posting, keys, limit)?;
+            if listed.len() >= limit {
+                to = to.min(listed.last().copied().unwrap_or(to));
+            }
+            devices.extend(listed);
+        }
+        devices.sort_unstable();
+        devices.dedup();
+        // After the end of a list that was cut, further devices are unknown.
+        devices.truncate(devices.partition_point(|key| *key <= to));
+        if devices.len() > limit {
+            devices.truncate(limit);
+            to = devices.last().copied().unwrap_or(to);
+        }
+        Ok((devices, to))
+    }
+
+    fn devices_of(
+        &self,
+        posting: &Posting,
+        keys: Keys,
+        limit: usize,
+    ) -> Result<Vec<i64>, StoreError> {
+        let read = |row: &Row<'_>| row.get::<i64>(0);
+        let limit = limit as i64;
+        let devices = match posting {
+            Posting::Tag(no) => self
+                .connection
+                .prepare_cached(
+                    "select device_key from device_tags where tag_no = ?1
+                     and device_key > ?2 and device_key <= ?3 and value = 1
+                     order by device_key limit ?4",
+                )?
+                .query_map([*no, keys.after, keys.to, limit], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+            Posting::Value { attribute, value } => self
+                .connection
+                .prepare_cached(
+                    "select device_key from device_attributes where attribute = ?1 and value = ?5
+                     and device_key > ?2 and device_key <= ?3 order by device_key limit ?4",
+                )?
+                .query_map(params![*attribute, keys.after, keys.to, limit, value], read)?
+                .collect::<sql::Result<Vec<_>>>()?,
+        };
+        Ok(devices)
+    }
+
+    /// The columns that [`FieldRow::read`] reads, and their tables. The time of later registrations
+    /// that changed nothing is only read if the condition depends on it.
+    fn columns(&self) -> &'static str {
+        if self.matching.condition.uses_last_active() {
+            "f.key, f.user_no is not null, f.country, f.language, f.app_version, f.os_version,
+             f.timezone, f.created_at, max(f.registered_at, coalesce(s.registered_at, 0))
+             from device_fields f left join device_seen s on s.key = f.key"
+        } else {
+            "f.key, f.user_no is not null, f.country, f.language, f.app_version, f.os_version,
+             f.timezone, f.created_at, f.registered_at from device_fields f"
+        }
+    }
+
+    /// Reads the fields of the first devices of a range.
+    fn rows_in_range(&self, keys: Keys, limit: usize) -> Result<Vec<FieldRow>, StoreError> {
+        let rows = self
+            .connection
+            .prepare_cached(&format!(
+                "select {} where f.key > ?1 and f.key <= ?2 order by f.key limit ?3",
+                self.columns()
+            ))?
+            .query_map([keys.after, keys.to, limit as i64], FieldRow::read)?
+            .collect::<sql::Result<Vec<_>>>()?;
+        Ok(rows)
+    }
+
+    /// Reads the fields of devices. `keys` are sorted.
+    fn rows_of(&self, keys: &[i64]) -> Result<Vec<FieldRow>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some([first, last]) = range_of(keys) {
+            let mut rows =
+                self.rows_in_range(Keys { after: first - 1, to: last }, usize::MAX >> 1)?;
+            rows.retain(|row| keys.binary_search(&row.key).is_ok());
+            return Ok(rows);
+        }
+        let rows = self
+            .connection
+            .prepare_cached(&format!(
+                "select {} where f.key in {NUMBERS} order by f.key",
+                self.columns()
+            ))?
+            .query_map([list_of(keys)], FieldRow::read)?
+            .collect::<sql::Result<Vec<_>>>()?;
+        Ok(rows)
+    }
+}
+
+/// The first and the last of some devices, if it is cheaper to read all devices between them than to
+/// look each up. `keys` are sorted.
+pub(in crate::store) fn range_of(keys: &[i64]) -> Option<[i64; 2]> {
+    let (first, last) = (*keys.first()?, *keys.last()?);
+    let span = last - first + 1;
+    (span <= KEYS_PER_DEVICE_IN_RANGE_MAX * keys.len() as i64).then_some([first, last])
+}
+
+impl FieldRow {
+    fn read(row: &Row<'_>) -> sql::Result<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            has_user: row.get(1)?,
+            country: row.get(2)?,
+            language: row.get(3)?,
+            app_version: row.get(4)?,
+            os_version: row.get(5)?,
+            timezone: row.get(6)?,
+            created_at: Timestamp(row.get(7)?),
+            last_active_at: Timestamp(row.get(8)?),
+        })
+    }
+
+    fn subject<'a>(
+        &'a self,
+        tags: &'a [bool],
+        attributes: &'a [Option<AttributeValue>],
+    ) -> Subject<'a> {
+        Subject {
+            platform: DeviceKey(self.key).platform(),
+            language: self.language.as_deref(),
+            country: self.country.as_deref(),
+            app_version: self.app_version.as_deref(),
+            os_version: self.os_version.as_deref(),
+            timezone: self.timezone,
+            created_at: self.created_at,
+            last_active_at: self.last_active_at,
+            has_user: self.has_user,
+            tags,
+            attributes,
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Users: the people of an application, and the devices that they are logged in on.
+
+use std::collections::HashMap;
+
+use notify_core::{
+    AttributeChanges, DeviceId, Success, Timestamp, USERS_DEVICES_MAX, User, UserDevice, UserId,
+};
+
+use crate::store::device::attributes;
+use crate::store::device::erase::{self, ErasedIds};
+use crate::store::device::{DeviceRow, by_key, key_by_id};
+use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
+use crate::store::sql::error::{inserted, internal};
+use crate::store::sql::row::require_app;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{
+    Connection, NUMBERS, OptionalExtension, TEXTS, WriteScope, list_of, params,
+};
+use crate::store::{
+    AppNo, DeliveryChange, DeviceKey, Operation, Page, PageRequest, Store, StoreError, UserNo,
+};
+
+impl Store {
+    /// Logs a device in as a user, who is created if it does not exist. Another user of the device is
+    /// logged out.
+    pub async fn log_in(
+        &self,
+        app: AppNo,
+        device: DeviceId,
+        user: UserId,
+        at: Timestamp,
+    ) -> Result<Success, StoreError> {
+        self.write_to(WriteScope::app(app), Operation::LogIn, move |tx| {
+            require_app(tx, app)?;
+            let key = key_by_id(tx, app, device.as_str())?.ok_or(StoreError::NotFound)?;
+            log_in(tx, key, &user, at)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
+
+    /// Logs a device out. Does nothing if nobody is logged in.
+    pub async fn log_out(&self, app: AppNo, device: DeviceId) -> Result<Success, StoreError> {
+        self.write_to(WriteScope::app(app), Operation::LogOut, move |tx| {
+            require_app(tx, app)?;
+            let key = key_by_id(tx, app, device.as_str())?.ok_or(StoreError::NotFound)?;
+            log_out(tx, key)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
+
+    /// Changes the attributes of a user, who is created if it does not exist.
+    pub async fn change_user(
+        &self,
+        app: AppNo,
+        id: UserId,
+        changes: AttributeChanges,
+        at: Timestamp,
+    ) -> Result<User, StoreError> {
+        self.write_to(WriteScope::app(app), Operation::ChangeUser, move |tx| {
+            require_app(tx, app)?;
+            let user = number_or_insert(tx, app, &id, at)?;
+            tx.prepare_cached("update users set updated_at = max(updated_at, ?2) where no = ?1")?
+                .execute([user.0, at.as_ms()])?;
+            let devices = devices_of(tx, user)?;
+            attributes::change_of_user(tx, app, user, &devices, &changes)?;
+            read(tx, app, &id)
+        })
+        .await
+    }
+
+    /// Reads a user.
+    pub async fn user(&self, app: AppNo, id: UserId) -> Result<User, StoreError> {
+        self.read(move |connection| {
+            require_app(connection, app)?;
+            read(connection, app, &id)
+        })
+        .await
+    }
+
+    /// Lists users in the order of their creation.
+    pub async fn list_users(
+        &self,
+        app: AppNo,
+        page: PageRequest,
+    ) -> Result<Page<User>, StoreError> {
+        self.read(move |connection| list(connection, app, &page)).await
+    }
+
+    /// Erases a user. Its devices are erased too, or logged out if `keep_devices` is set. In the same
+    /// transaction, the ids of the user and of its devices are removed from stored requests.
+    pub async fn delete_user(
+        &self,
+        app: AppNo,
+        id: UserId,
+        keep_devices: bool,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let user_id = id.clone();
+        let ids = self
+            .read(move |connection| {
+                require_app(connection, app)?;
+                let user = number_of(connection, app, &user_id)?.ok_or(StoreError::NotFound)?;
+                let devices = if keep_devices { Vec::new() } else { rows_of(connection, user)? };
+                Ok(ErasedIds {
+                    devices: devices.into_iter().map(|row| row.device_id).collect(),
+                    user: Some(user_id.to_string()),
+                })
+            })
+            .await?;
+        let search = self.search_requests(app, ids).await?;
+        let erased = self
+            .write_to(WriteScope::app(app), Operation::DeleteUser, move |tx| {
+                require_app(tx, app)?;
+                let user = number_of(tx, app, &id)?.ok_or(StoreError::NotFound)?;
+                let mut later = ErasedIds::default();
+                let mut keys = Vec::new();
+                for row in rows_of(tx, user)? {
+                    keys.push(row.key);
+                    if keep_devices {
+                        log_out(tx, row.key)?;
+                        continue;
+                    }
+                    erase::erase_row(tx, &row, at)?;
+                    if !search.ids().devices.contains(&row.device_id) {
+                        later.devices.insert(row.device_id);
+                    }
+                }
+                for sql in [
+                    "delete from user_attributes where user_no = ?1",
+                    "delete from users where no = ?1",
+                ] {
+                    tx.prepare_cached(sql)?.execute([user.0])?;
+                }
+                erase::remove_from_requests(tx, app, &search)?;
+                // Devices that logged in after the search.
+                if !later.devices.is_empty() {
+                    erase::remove_from_requests(tx, app, &erase::RequestSearch::empty(later))?;
+                }
+                Ok(keys)
+            })
+            .await?;
+        if !keep_devices {
+            erased.into_iter().for_each(|key| self.seen.forget(key));
+        }
+        Ok(())
+    }
+}
+
+/// Logs a device in as a user. Returns whether the user of the device changed.
+pub(super) fn log_in(
+    tx: &mut WriteTx<'_>,
+    key: DeviceKey,
+    id: &UserId,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let user = number_or_insert(tx, key.app(), id, at)?;
+    if user_of(tx, key)? == Some(user) {
+        return Ok(false);
+    }
+    attributes::remove_copies(tx, key)?;
+    set_user(tx, key, Some(user))?;
+    attributes::copy_to_device(tx, user, key)?;
+    let rows = rows_of(tx, user)?;
+    if rows.len() > USERS_DEVICES_MAX {
+        let others = rows.iter().filter(|row| row.key != key);
+        let oldest = others.min_by_key(|row| (row.enabled(), row.registered_at, row.key));
+        oldest.map_or(Ok(()), |row| log_out(tx, row.key))?;
+    }
+    tx.changed(DeliveryChange::Device(key));
+    Ok(true)
+}
+
+/// Logs a device out.
+fn log_out(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
+    if user_of(tx, key)?.is_none() {
+        return Ok(());
+    }
+    attributes::remove_copies(tx, key)?;
+    set_user(tx, key, None)?;
+    tx.changed(DeliveryChange::Device(key));
+    Ok(())
+}
+
+fn set_user(tx: &Connection, key: DeviceKey, user: Option<UserNo>) -> Result<(), StoreError> {
+    tx.prepare_cached("update device_fields set user_no = ?2 where key = ?1")?
+        .execute(params![key.0, user.map(|user| user.0)])?;
+    Ok(())
+}
+
+/// Reads the user of a device.
+pub(super) fn user_of(
+    connection: &Connection,
+    key: DeviceKey,
+) -> Result<Option<UserNo>, StoreError> {
+    let user = connection
+        .prepare_cached("select user_no from device_fields where key = ?1")?
+        .query_row([key.0], |row| row.get::<Option<i64>>(0))
+        .optional()?;
+    Ok(user.flatten().map(UserNo))
+}
+
+/// Reads the id of a user; `None` if it was erased.
+pub(super) fn id_of(connection: &Connection, user: UserNo) -> Result<Option<UserId>, StoreError> {
+    let id = connection
+        .prepare_cached("select user_id from users where no = ?1")?
+        .query_row([user.0], |row| row.get::<String>(0))
+        .optional()?;
+    id.map(|id| UserId::new(id).map_err(internal)).transpose()
+}
+
+/// Whether a device is logged in as a user.
+pub(super) fn is_logged_in(
+    connection: &Connection,
+    key: DeviceKey,
+    id: &UserId,
+) -> Result<bool, StoreError> {
+    let is_logged_in = connection
+        .prepare_cached(
+            "select 1 from device_fields f cross join users u
+             where f.key = ?1 and u.no = f.user_no and u.user_id = ?2",
+        )?
+        .exists(params![key.0, id.as_str()])?;
+    Ok(is_logged_in)
+}
+
+/// Reads the id of the user of each device, by device key. Devices without a user are left out.
+pub(super) fn ids_by_device(
+    connection: &Connection,
+    keys: &[i64],
+) -> Result<HashMap<i64, UserId>, StoreError> {
+    let mut ids = HashMap::new();
+    if keys.is_empty() {
+        return Ok(ids);
+    }
+    let mut statement = connection.prepare_cached(&format!(
+        "select f.key, u.user_id from device_fields f cross join users u
+         where f.key in {NUMBERS} and u.no = f.user_no"
+    ))?;
+    for row in statement
+        .query_map([list_of(keys)], |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?)))?
+    {
+        let (key, id) = row?;
+        ids.insert(key, UserId::new(id).map_err(internal)?);
+    }
+    Ok(ids)
+}
+
+/// Reads the number of a user by its id.
+pub(super) fn number_of(
+    connection: &Connection,
+    app: AppNo,
+    id: &UserId,
+) -> Result<Option<UserNo>, StoreError> {
+    let no = connection
+        .prepare_cached("select no from users where app_no = ?1 and user_id = ?2")?
+        .query_row(params![app.0, id.as_str()], |row| row.get(0).map(UserNo))
+        .optional()?;
+    Ok(no)
+}
+
+/// Reads the numbers of users, by id. Unknown ids are left out.
+pub(super) fn numbers_by_id(
+    connection: &Connection,
+    app: AppNo,
+    ids: &[&str],
+) -> Result<HashMap<String, UserNo>, StoreError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let numbers = connection
+        .prepare_cached(&format!(
+            "select user_id, no from users where app_no = ?2 and user_id in {TEXTS}"
+        ))?
+        .query_map(params![list_of(ids), app.0], |row| Ok((row.get(0)?, UserNo(row.get(1)?))))?
+        .collect::<Result<HashMap<_, _>, _>>()?;
+    Ok(numbers)
+}
+
+/// Reads the devices of users, each with its user, in the order of their keys.
+pub(super) fn devices_of_users(
+    connection: &Connection,
+    users: &[UserNo],
+) -> Result<Vec<(DeviceKey, UserNo)>, StoreError> {
+    if users.is_empty() {
+        return Ok(Vec::new());
+    }
+    let numbers: Vec<i64> = users.iter().map(|user| user.0).collect();
+    let devices = connection
+        .prepare_cached(&format!(
+            "select key, user_no from device_fields where user_no in {NUMBERS} order by key"
+        ))?
+        .query_map([list_of(&numbers)], |row| Ok((DeviceKey(row.get(0)?), UserNo(row.get(1)?))))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(devices)
+}
+
+fn number_or_insert(
+    tx: &Connection,
+    app: AppNo,
+    id: &UserId,
+    at: Timestamp,
+) -> Result<UserNo, StoreError> {
+    if let Some(user) = number_of(tx, app, id)? {
+        return Ok(user);
+    }
+    let no = tx
+        .prepare_insert(
+            "insert into users (no, app_no, user_id, created_at, updated_at)
+             values (?1, ?2, ?3, ?4, ?4)",
+        )?
+        .insert(app, params![app.0, id.as_str(), at.as_ms()])?;
+    Ok(UserNo(inserted(no)?))
+}
+
+/// Reads the keys of the devices of a user, in order.
+fn devices_of(connection: &Connection, user: UserNo) -> Result<Vec<DeviceKey>, StoreError> {
+    let keys = connection
+        .prepare_cached("select key from device_fields where user_no = ?1 order by key")?
+        .query_map([user.0], |row| row.get(0).map(DeviceKey))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(keys)
+}
+
+/// Reads the devices of a user, in the order of their keys.
+fn rows_of(connection: &Connection, user: UserNo) -> Result<Vec<DeviceRow>, StoreError> {
+    let mut rows = Vec::new();
+    for key in devices_of(connection, user)? {
+        rows.extend(by_key(connection, key)?);
+    }
+    Ok(rows)
+}
+
+/// The most users of a list whose devices and attributes are read first.
+const USERS_AT_FIRST: usize = 64;
+
+/// The columns that [`UserRow::read`] reads.
+const USER_COLUMNS: &str = "no, user_id, created_at, updated_at";
+
+struct UserRow {
+    no: UserNo,
+    id: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl UserRow {
+    fn read(row: &crate::store::sql::Row<'_>) -> crate::store::sql::Result<Self> {
+        Ok(Self {
+            no: UserNo(row.get(0)?),
+            id: row.get(1)?,
+            created_at: Timestamp(row.get(2)?),
+            updated_at: Timestamp(row.get(3)?),
+        })
+    }
+}
+
+/// Makes the users that the API shows, in the order of `rows`. The number of statements does not depend
+/// on the number of users.
+fn views(connection: &Connection, rows: Vec<UserRow>) -> Result<Vec<User>, StoreError> {
+    let numbers: Vec<i64> = rows.iter().map(|row| row.no.0).collect();
+    let mut attributes = attributes::of_users(connection, &numbers)?;
+    let mut devices = user_devices(connection, &numbers)?;
+    let users = rows.into_iter().map(|row| {
+        Ok(User {
+            user_id: UserId::new(row.id).map_err(internal)?,
+            attributes: attributes.remove(&row.no.0).unwrap_or_default(),
+            devices: devices.remove(&row.no.0).unwrap_or_default(),
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    });
+    users.collect()
+}
+
+/// Reads the devices of users as the API shows them, by user number, in the order of their keys.
+fn user_devices(
+    connection: &Connection,
+    users: &[i64],
+) -> Result<HashMap<i64, Vec<UserDevice>>, StoreError> {
+    let mut devices = HashMap::<i64, Vec<UserDevice>>::new();
+    if users.is_empty() {
+        return Ok(devices);
+    }
+    let mut statement = connection.prepare_cached(&format!(
+        "select f.user_no, d.key, d.device_id, d.push_disabled = 0 and d.dead_at is null
+         from device_fields f cross join devices d
+         where f.user_no in {NUMBERS} and d.key = f.key order by d.key"
+    ))?;
+    for row in statement.query_map([list_of(users)], |row| {
+        let platform = DeviceKey(row.get(1)?).platform();
+        Ok((row.get::<i64>(0)?, platform, row.get::<String>(2)?, row.get::<bool>(3)?))
+    })? {
+        let (user, platform, id, enabled) = row?;
+        let device_id = DeviceId::new(id).map_err(internal)?;
+        devices.entry(user).or_default().push(UserDevice { device_id, platform, enabled });
+    }
+    Ok(devices)
+}
+
+fn read(connection: &Connection, app: AppNo, id: &UserId) -> Result<User, StoreError> {
+    let row = connection
+        .prepare_cached(&format!(
+            "select {USER_COLUMNS} from users where app_no = ?1 and user_id = ?2"
+        ))?
+        .query_row(params![app.0, id.as_str()], UserRow::read)
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    views(connection, vec![row])?.pop().ok_or(StoreError::NotFound)
+}
+
+fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<User>, StoreError> {
+    require_app(connection, app)?;
+    let cursors = CursorCodec { list: "users", owner: app.0 };
+    let after = cursors.decode_number(page)?.unwrap_or_else(|| app.key_prefix());
+    let rows = connection
+        .prepare_cached(&format!(
+            "select {USER_COLUMNS} from users where app_no = ?1 and no > ?2 order by no limit ?3"
+        ))?
+        .query_map([app.0, after, rows_wanted(page)], UserRow::read)?
+        .collect::<Result<Vec<_>, _>>()?;
+    // A user can have 300 KB, so the first users show whether the rest may be read at once.
+    let mut builder = PageBuilder::new(page);
+    let mut rows = rows.into_iter();
+    let mut rows_max = USERS_AT_FIRST;
+    while builder.rows_wanted() > 0 {
+        let chunk: Vec<UserRow> = rows.by_ref().take(rows_max).collect();
+        if chunk.is_empty() {
+            break;
+        }
+        let numbers: Vec<i64> = chunk.iter().map(|row| row.no.0).collect();
+        for (no, user) in numbers.into_iter().zip(views(connection, chunk)?) {
+            if builder.rows_wanted() > 0 {
+                builder.add(no, user)?;
+            }
+        }
+        rows_max = if builder.has_room_for_all() { usize::MAX } else { USERS_AT_FIRST };
+    }
+    Ok(builder.page(cursors))
+}
