@@ -17,6 +17,8 @@ pub(crate) const DEVICE_DELETED: &str = "device_deleted";
 pub(crate) const DEVICE_DISABLED: &str = "device_disabled";
 /// `ttl_seconds` have passed.
 pub(crate) const EXPIRED: &str = "expired";
+/// The device did not meet the condition of the audience any more at its next attempt.
+pub(crate) const FAILS_AUDIENCE: &str = "fails_audience";
 /// A bug in Notify.
 pub(crate) const INTERNAL_ERROR: &str = "internal_error";
 /// The provider reported that the device has another address.
@@ -44,6 +46,8 @@ pub(crate) const SIGNING_FAILED: &str = "signing_failed";
 pub(crate) const THROTTLED: &str = "throttled";
 /// The provider did not respond in time.
 pub(crate) const TIMEOUT: &str = "timeout";
+/// The device was not logged in as the named user any more at its next attempt.
+pub(crate) const USER_CHANGED: &str = "user_changed";
 
 /// All reasons that a delivery can have.
 pub(crate) const ALL: &[&str] = &[
@@ -54,6 +58,7 @@ pub(crate) const ALL: &[&str] = &[
     DEVICE_DELETED,
     DEVICE_DISABLED,
     EXPIRED,
+    FAILS_AUDIENCE,
     INTERNAL_ERROR,
     MOVED,
     NO_ADDRESS,
@@ -66,4 +71,5 @@ pub(crate) const ALL: &[&str] = &[
     SIGNING_FAILED,
     THROTTLED,
     TIMEOUT,
+    USER_CHANGED,
 ];

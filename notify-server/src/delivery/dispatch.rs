@@ -14,7 +14,8 @@ use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,
+    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, UserNo,
+    Zone,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -137,12 +138,28 @@ impl ActiveDispatch {
 
     /// A copy of the dispatch's row that names only these devices, so that the store reads only them.
     pub(crate) fn restricted_to(&self, keys: Vec<DeviceKey>) -> Dispatch {
-        let tag = match &self.row.source {
-            AudienceSource::Platform => None,
-            AudienceSource::Tag(tag) => Some(tag.clone()),
-            AudienceSource::Named { tag, .. } => tag.clone(),
+        let (tag, users) = match &self.row.source {
+            AudienceSource::Platform => (None, None),
+            AudienceSource::Tag(tag) => (Some(tag.clone()), None),
+            AudienceSource::Named { keys: named, users, tag } => {
+                // A device that is not named belongs to no named user.
+                let user_of = |users: &Vec<UserNo>, key: &DeviceKey| {
+                    let place = named.binary_search(key).ok();
+                    place.and_then(|place| users.get(place)).copied().unwrap_or(UserNo(0))
+                };
+                let users = users
+                    .as_ref()
+                    .map(|users| keys.iter().map(|key| user_of(users, key)).collect());
+                (tag.clone(), users)
+            }
         };
-        Dispatch { source: AudienceSource::Named { keys, tag }, ..self.row.clone() }
+        Dispatch { source: AudienceSource::Named { keys, users, tag }, ..self.row.clone() }
+    }
+
+    /// Whether a device can leave the audience while a delivery to it waits to be retried.
+    pub(crate) fn has_changing_audience(&self) -> bool {
+        let names_users = matches!(self.row.source, AudienceSource::Named { users: Some(_), .. });
+        names_users || self.row.condition.is_some()
     }
 
     pub(crate) fn targets_named_devices(&self) -> bool {

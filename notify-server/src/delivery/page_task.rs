@@ -633,8 +633,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// The keys of the missing devices that still exist, in ascending order. These devices only lost the tag
-    /// or left the zone by which they were selected.
+    /// The keys of the missing devices that still exist, in ascending order. These devices only lost the
+    /// tag, left the zone, or do not meet the condition any more by which they were selected.
     async fn existing_devices(
         &mut self,
         missing: &[DeviceKey],
@@ -642,13 +642,17 @@ impl PageTask {
         let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
             return Ok(Vec::new());
         };
-        match (&self.dispatch.row.source, self.dispatch.row.zone) {
-            (AudienceSource::Platform, Zone::All) | (AudienceSource::Named { .. }, _) => {
-                // These devices were not selected by a tag or a zone, so a missing device was deleted.
-                return Ok(Vec::new());
-            }
+        let row = &self.dispatch.row;
+        let is_selected = match (&row.source, row.zone) {
+            (AudienceSource::Named { .. }, _) => false,
+            (AudienceSource::Platform, Zone::All) => row.condition.is_some(),
             (AudienceSource::Tag(_), _)
-            | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => {}
+            | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => true,
+        };
+        if !is_selected {
+            // These devices were not selected by a tag, a zone or a condition, so a missing device was
+            // deleted.
+            return Ok(Vec::new());
         }
         let (before, last) = (DeviceKey(first.0 - 1), *last);
         let dispatch = self.dispatch.restricted_to(missing.to_vec());

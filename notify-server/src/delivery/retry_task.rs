@@ -23,7 +23,8 @@ use crate::delivery::sender::{
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    ClaimedRetry, DeviceOutcome, NewRetry, Outcome, RetryNo, RetryOutcome, RetryResult, StoreError,
+    ClaimedRetry, DeviceOutcome, Mismatch, NewRetry, Outcome, RetryNo, RetryOutcome, RetryResult,
+    StoreError,
 };
 
 /// Longest wait for an upstream that has all its streams in use, in milliseconds.
@@ -42,6 +43,8 @@ pub(crate) struct ClaimedRetries {
     pub(crate) batch: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
     pub(crate) lease_generation: u64,
+    /// When the claim began. The devices were read later.
+    pub(crate) claimed_at: Timestamp,
 }
 
 /// The task of claimed retries.
@@ -51,6 +54,7 @@ pub(crate) struct RetryTask {
     tracker: Arc<RangeTracker>,
     batch: Arc<RetryBatch>,
     lease_generation: u64,
+    claimed_at: Timestamp,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
     /// The permits of the attempts in `outcomes`, held until the outcomes are committed.
@@ -68,13 +72,15 @@ struct CompletedRetry {
 
 impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
-        let ClaimedRetries { retries, dispatches, tracker, batch, lease_generation } = claim;
+        let ClaimedRetries { retries, dispatches, tracker, batch, lease_generation, claimed_at } =
+            claim;
         Self {
             lane: lane.clone(),
             dispatches,
             tracker,
             batch,
             lease_generation,
+            claimed_at,
             queue: retries.into(),
             outcomes: Vec::new(),
             unacked: None,
@@ -133,7 +139,11 @@ impl RetryTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            if self.tracker.has_changed(retry.key) {
+            // A change of the user may be unknown to this server for as long as the database does not
+            // announce it. What was read must not be older than in a page.
+            let is_old = dispatch.has_changing_audience()
+                && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
+            if is_old || self.tracker.has_changed(retry.key) {
                 // The retry stays due, so the next claim follows at once and reads the new state of the
                 // device.
                 self.reschedule_front(now);
@@ -346,6 +356,11 @@ async fn mode_of(
     }
     if !dispatch.has_address(device) {
         return settle(Outcome::Failed, reasons::NO_ADDRESS);
+    }
+    match device.mismatch {
+        Some(Mismatch::User) => return settle(Outcome::Failed, reasons::USER_CHANGED),
+        Some(Mismatch::Condition) => return settle(Outcome::Failed, reasons::FAILS_AUDIENCE),
+        None => {}
     }
     if !dispatch.targets(device) {
         return settle(Outcome::Failed, reasons::DEVICE_DISABLED);

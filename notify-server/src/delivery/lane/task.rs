@@ -451,7 +451,7 @@ impl LaneTask {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retry_task(claimed, tracker, lease_generation).await
+        self.spawn_retry_task(claimed, tracker, lease_generation, now).await
     }
 
     async fn spawn_retry_task(
@@ -459,12 +459,19 @@ impl LaneTask {
         mut claimed: Vec<ClaimedRetry>,
         tracker: Arc<RangeTracker>,
         lease_generation: u64,
+        claimed_at: Timestamp,
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
             tracker.shrink_to(DeviceKey(first.0 - 1), last);
         }
-        let dispatches = match self.load_dispatches(&claimed).await {
+        let loaded = match self.load_dispatches(&claimed).await {
+            Ok(dispatches) => {
+                self.check_recipients(&mut claimed, &dispatches).await.map(|()| dispatches)
+            }
+            Err(error) => Err(error),
+        };
+        let dispatches = match loaded {
             Ok(dispatches) => dispatches,
             Err(error) => {
                 self.unclaim(&claimed).await;
@@ -480,6 +487,7 @@ impl LaneTask {
             tracker,
             batch: batch.clone(),
             lease_generation,
+            claimed_at,
         };
         let task = RetryTask::new(&self.lane, claim);
         let handle = self.running.spawn(async move {
@@ -487,6 +495,32 @@ impl LaneTask {
             TaskEnd::Retries
         });
         self.retry_batches.insert(handle.id(), batch);
+        Ok(())
+    }
+
+    /// Reads the devices of claimed retries again if their dispatch names users or has a condition,
+    /// which the claim does not check.
+    async fn check_recipients(
+        &self,
+        claimed: &mut [ClaimedRetry],
+        dispatches: &[Arc<ActiveDispatch>],
+    ) -> Result<(), StoreError> {
+        for dispatch in dispatches.iter().filter(|dispatch| dispatch.has_changing_audience()) {
+            let of_dispatch = |retry: &&mut ClaimedRetry| retry.dispatch == dispatch.row.no;
+            let mut keys: Vec<DeviceKey> =
+                claimed.iter_mut().filter(of_dispatch).map(|retry| retry.key).collect();
+            keys.sort_unstable();
+            let (Some(first), Some(last)) = (keys.first().copied(), keys.last().copied()) else {
+                continue;
+            };
+            let row = dispatch.restricted_to(keys);
+            let before = DeviceKey(first.0 - 1);
+            let devices = self.lane.context.store.read_range(&row, before, last).await?;
+            for retry in claimed.iter_mut().filter(of_dispatch) {
+                let found = devices.iter().find(|device| device.key == retry.key);
+                retry.device = found.cloned();
+            }
+        }
         Ok(())
     }
 

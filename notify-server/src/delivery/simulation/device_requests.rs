@@ -43,6 +43,8 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
                 endpoint,
                 push_disabled: wanted.disabled,
                 utc_offset_minutes: 0,
+                timezone_minutes: None,
+                user_id: None,
                 details: DeviceDetails::default(),
             };
             let done = process.store.register_device(app, registration, at, None).await;
@@ -63,6 +65,8 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
                 device_id: Some(id.clone()),
                 endpoint,
                 utc_offset_minutes: 0,
+                timezone_minutes: None,
+                user_id: None,
                 details: DeviceDetails::default(),
             };
             let done = process.store.subscribe_device(app, subscription, id, at, None).await;

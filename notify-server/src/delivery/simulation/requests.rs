@@ -153,7 +153,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         };
         world.notifications.insert(id.clone(), notification);
     }
-    let new = NewNotification::of(draft.id, body, valid, None, at);
+    let new = NewNotification::of(draft.id, body, valid, None, None, at);
     let done = process.store.accept_notification(app, new, None).await;
     let done = process.record_response(&format!("notify {id}"), done);
     let mut world = lock(&process.world);

@@ -1,6 +1,7 @@
 //! Tests of the engine with a real store and a scripted provider. Hazards are numbered in
 //! `docs/delivery.md`.
 
+mod audiences;
 mod breaker_sync;
 mod clocks;
 mod concurrent_changes;

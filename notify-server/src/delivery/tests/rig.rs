@@ -508,7 +508,8 @@ impl Rig {
         let id = NotificationId::from(Uuid::now_v7());
         let body = serde_json::to_string(&request).unwrap();
         let valid = request.validate(now).unwrap();
-        let new = NewNotification::of(id.clone(), body, valid, None, now);
+        let condition = valid.recipients.condition(&|_| None).unwrap();
+        let new = NewNotification::of(id.clone(), body, valid, condition.as_ref(), None, now);
         self.store.accept_notification(self.app, new, None).await?;
         Ok(id)
     }
