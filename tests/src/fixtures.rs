@@ -42,6 +42,10 @@ pub struct Resources {
     pub device: String,
     /// A tag.
     pub tag: String,
+    /// User of the device.
+    pub user: String,
+    /// Name of a segment.
+    pub segment: String,
     /// A scheduled notification.
     pub notification: String,
     /// A poll.
@@ -71,6 +75,11 @@ impl Resources {
         let tag = "vip".to_owned();
         let tags = json!({"tags": [{"name": tag, "type": "bool", "value": true}]});
         caller.post(&format!("/v1/devices/{device}/tags"), &tags).await.ok();
+        let (user, segment) = (format!("{device}-user"), format!("{device}-segment"));
+        let log_in = json!({"user_id": user});
+        caller.put(&format!("/v1/devices/{device}/user"), &log_in).await.ok();
+        let condition = json!({"audience": {"tag": tag}});
+        caller.put(&format!("/v1/segments/{segment}"), &condition).await.ok();
         let send_at = crate::tomorrow();
         let scheduled = json!({"text": "later", "platforms": ["android"], "send_at": send_at});
         let poll = json!({"platforms": ["android"], "send_at": send_at, "poll": {"text": "?",
@@ -82,6 +91,8 @@ impl Resources {
             "events": ["poll.answered"]});
         Ok(Self {
             device: device.to_owned(),
+            user,
+            segment,
             tag,
             notification: id(&caller.post("/v1/notifications", &scheduled).await.ok())?,
             poll,
@@ -100,6 +111,8 @@ impl Resources {
         let id = || UNKNOWN_ID.to_owned();
         Self {
             device: "unknown".to_owned(),
+            user: "unknown".to_owned(),
+            segment: "unknown".to_owned(),
             tag: "vip".to_owned(),
             notification: id(),
             poll: id(),
@@ -126,10 +139,12 @@ impl Resources {
             path if path.starts_with("/v1/webhooks") => &self.webhook,
             _ => &self.app,
         };
+        let name = if template.contains("/segments/") { &self.segment } else { &self.tag };
         let path = template
             .replace("{id}", id)
             .replace("{device_id}", &self.device)
-            .replace("{name}", &self.tag)
+            .replace("{name}", name)
+            .replace("{user_id}", &self.user)
             .replace("{answer_id}", &self.answer)
             .replace("{campaign_id}", &self.campaign)
             .replace("{key_id}", &self.key)
@@ -185,6 +200,12 @@ pub fn body(route: &Route) -> Option<Value> {
         ("POST", "/v1/devices/{device_id}/tags") => {
             json!({"tags": [{"name": "t", "type": "bool", "value": true}]})
         }
+        ("PATCH", "/v1/devices/{device_id}/attributes") => json!({"plan": "pro", "gone": null}),
+        ("PUT", "/v1/devices/{device_id}/user") => json!({"user_id": "u-1"}),
+        ("PATCH", "/v1/users/{user_id}") => json!({"attributes": {"seats": 3, "beta": true}}),
+        ("PUT", "/v1/segments/{name}") => json!({"audience": {"not": {"tag": "t"}}}),
+        ("POST", "/v1/segments/preview") => json!({"platforms": ["ios"],
+            "audience": {"all": [{"tag": "t"}, {"field": "app_version", "at_least": "3.10"}]}}),
         ("POST", "/v1/subscriptions") => json!({"platform": "fb-messenger", "recipient_id": "1"}),
         ("POST", "/v1/campaigns") | ("PUT", "/v1/campaigns/{id}") => template("made"),
         ("PUT", "/v1/campaigns/{id}/status") => json!({"status": "disabled"}),

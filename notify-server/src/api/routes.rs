@@ -4,16 +4,19 @@
 use notify_core::{
     AdminKeyCreated, AnswerPoll, AppCreated, AppDiagnostics, AppList, AuditList, CampaignCreated,
     CampaignList, CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification,
-    CreateWebhook, DeliveryList, Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery,
-    Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated,
-    FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
-    ListNotifications, NoBody, NoQuery, NotificationCreated, NotificationList, NotificationPreview,
-    NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, PageQuery, Parameter,
-    ParameterForm, Poll, ProviderList, ProviderTestResult, ProviderView, Query, RecoverWebhook,
-    RegisterDevice, RenameKey, ReportEvents, ReportNotification, SessionList, SetCampaignStatus,
-    SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template,
-    UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
-    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
+    CreateWebhook, DeleteUser, DeliveryList, Device, DeviceList, DeviceStatistics,
+    DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation,
+    FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns,
+    ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn, NoBody, NoQuery,
+    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
+    NotificationStatistics, NotificationStatisticsQuery, NotificationUsers, PageQuery, Parameter,
+    ParameterForm, PatchAttributes, PatchUser, Poll, PreviewSegment, ProviderList,
+    ProviderTestResult, ProviderView, PutSegment, Query, RecoverWebhook, RegisterDevice, RenameKey,
+    ReportEvents, ReportNotification, Segment, SegmentList, SegmentPreview, SessionList,
+    SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success,
+    TagList, Template, UpdateApp, UpdateWebhook, User, UserList, WebAccess, WebConfig, WebReport,
+    WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated,
+    WebhookList, WebhookRecovered,
 };
 #[cfg(feature = "sandbox")]
 use notify_core::{Playground, PlaygroundMessageList, SetPlaygroundAnswer};
@@ -24,7 +27,7 @@ use super::handlers::admin::playground;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
     campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
-    poll_page, polls, preview, probes, sdk, statistics, web, webhooks,
+    poll_page, polls, preview, probes, sdk, segments, statistics, users, web, webhooks,
 };
 use super::inbound;
 use super::openapi::OtherResponse;
@@ -73,6 +76,7 @@ pub(crate) fn console_routes() -> Vec<Endpoint> {
 pub(crate) fn routes() -> Vec<Endpoint> {
     let mut routes = notification_routes();
     routes.extend(device_routes());
+    routes.extend(user_routes());
     routes.extend(campaign_routes());
     routes.extend(webhook_routes());
     routes.extend(admin_routes());
@@ -117,6 +121,12 @@ fn notification_routes() -> Vec<Endpoint> {
         )
         .id("list_deliveries")
         .summary("List the outcome for each device"),
+        get::<ListNotificationUsers, NotificationUsers>(
+            "/v1/notifications/{id}/users",
+            users::list_of_notification,
+        )
+        .id("list_notification_users")
+        .summary("List the users that a notification names, and whether they were reached"),
         get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
             .id("explain_delivery")
             .summary("Explain why a device did or did not receive a notification"),
@@ -152,6 +162,18 @@ fn device_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/v1/devices/{device_id}/tags/{name}", devices::remove_tag)
             .id("remove_device_tag")
             .summary("Remove a tag of a device"),
+        patch::<PatchAttributes, Success>(
+            "/v1/devices/{device_id}/attributes",
+            users::change_device_attributes,
+        )
+        .id("update_device_attributes")
+        .summary("Set and remove attributes of a device"),
+        put::<LogIn, Success>("/v1/devices/{device_id}/user", users::log_in)
+            .id("log_in")
+            .summary("Log a device in as a user"),
+        delete::<NoQuery, Success>("/v1/devices/{device_id}/user", users::log_out)
+            .id("log_out")
+            .summary("Log a device out"),
         post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", devices::subscribe)
             .id("subscribe")
             .summary("Subscribe a browser, a Messenger user or a Telegram chat"),
@@ -170,6 +192,38 @@ fn device_routes() -> Vec<Endpoint> {
         )
         .id("get_notification_statistics")
         .summary("Count deliveries and events by day (UTC)"),
+    ]
+}
+
+fn user_routes() -> Vec<Endpoint> {
+    vec![
+        get::<PageQuery, UserList>("/v1/users", users::list)
+            .id("list_users")
+            .summary("List users, oldest first"),
+        get::<NoQuery, User>("/v1/users/{user_id}", users::get)
+            .id("get_user")
+            .summary("Get a user with its devices"),
+        patch::<PatchUser, User>("/v1/users/{user_id}", users::change)
+            .id("update_user")
+            .summary("Create a user, or set and remove its attributes"),
+        delete::<DeleteUser, Success>("/v1/users/{user_id}", users::delete)
+            .id("delete_user")
+            .summary("Delete a user, with its devices unless they are kept"),
+        get::<PageQuery, SegmentList>("/v1/segments", segments::list)
+            .id("list_segments")
+            .summary("List segments"),
+        post::<PreviewSegment, SegmentPreview>("/v1/segments/preview", segments::preview)
+            .id("preview_segment")
+            .summary("Count the devices that meet a condition"),
+        get::<NoQuery, Segment>("/v1/segments/{name}", segments::get)
+            .id("get_segment")
+            .summary("Get a segment"),
+        put::<PutSegment, Segment>("/v1/segments/{name}", segments::put)
+            .id("put_segment")
+            .summary("Create or replace a segment"),
+        delete::<NoQuery, Success>("/v1/segments/{name}", segments::delete)
+            .id("delete_segment")
+            .summary("Delete a segment"),
     ]
 }
 

@@ -27,6 +27,7 @@ async fn a_device_reads_back_as_it_was_registered() {
             "imei": null, "sdk_version": null, "app_version": null, "os_version": null,
             "store_identifier": null, "timezone": "GMT+02:00", "country": null,
             "utc_offset": null, "language": "de", "device_description": null, "tags": [],
+            "user_id": null, "attributes": {},
             "enabled": true, "disabled_reason": null, "created_at": NOW.0, "updated_at": NOW.0,
         })
     );

@@ -104,8 +104,10 @@ impl<'s> Owner<'s> {
         self.made = rows;
         match listing {
             "/v1/notifications" => {
+                self.logged_in(0, "u").await;
                 for _ in there..rows {
-                    self.caller.post("/v1/notifications", &to_android()).await.ok();
+                    let body = json!({"text": "t", "user_ids": ["u"]});
+                    self.caller.post("/v1/notifications", &body).await.ok();
                 }
                 let is_done = |row: &Value| row["status"] == "completed";
                 self.wait_for(listing, "notifications", rows, &is_done).await;
@@ -124,6 +126,29 @@ impl<'s> Owner<'s> {
                 let is_done = |row: &Value| row["outcome"] != "pending";
                 self.wait_for(&path, "deliveries", rows, &is_done).await;
                 return (self.caller.clone(), path);
+            }
+            "/v1/notifications/{id}/users" => {
+                for number in there..rows {
+                    self.logged_in(number, &format!("u{number}")).await;
+                }
+                let ids: Vec<_> = (0..rows).map(|number| format!("u{number}")).collect();
+                let body = json!({"text": "t", "user_ids": ids});
+                let id = self.caller.post("/v1/notifications", &body).await.id();
+                let path = format!("/v1/notifications/{id}/users");
+                let is_done = |row: &Value| row["state"] == "unreached";
+                self.wait_for(&path, "users", rows, &is_done).await;
+                return (self.caller.clone(), path);
+            }
+            "/v1/users" => {
+                for number in there..rows {
+                    self.logged_in(number, &format!("u{number}")).await;
+                }
+            }
+            "/v1/segments" => {
+                for number in there..rows {
+                    let body = json!({"audience": {"tag": "vip"}});
+                    self.caller.put(&format!("/v1/segments/s{number}"), &body).await.ok();
+                }
             }
             "/v1/tags" => {
                 self.caller.post("/v1/devices", &android("d")).await.ok();
@@ -222,6 +247,12 @@ impl<'s> Owner<'s> {
         self.caller.post("/v1/devices", &android(&id)).await.ok();
         let tags = json!({"tags": [{"name": "vip", "type": "bool", "value": true}]});
         self.caller.post(&format!("/v1/devices/{id}/tags"), &tags).await.ok();
+    }
+
+    async fn logged_in(&self, number: usize, user: &str) {
+        self.device(number).await;
+        let path = format!("/v1/devices/d{number}/user");
+        self.caller.put(&path, &json!({"user_id": user})).await.ok();
     }
 
     async fn webhook(&self) -> String {

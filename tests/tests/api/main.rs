@@ -21,8 +21,10 @@ mod polls;
 mod postgres;
 mod request_limits;
 mod routes;
+mod segments;
 mod timeouts;
 mod unread_responses;
+mod users;
 mod web;
 
 use std::time::Duration;

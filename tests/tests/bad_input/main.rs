@@ -47,16 +47,16 @@ fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, u16)> {
         ("nested arrays", deep_arrays.clone().into_bytes(), 400),
         ("nested objects", deep_objects.clone().into_bytes(), 400),
         ("nested arrays inside", inside(&format!("\"{name}\":{deep_arrays}")), 400),
-        ("nested objects inside", inside(&format!("\"zz\":{deep_objects}")), 400),
-        ("a number that no double holds", inside("\"zz\":1e400"), 400),
-        ("a number without digits", inside("\"zz\":-"), 400),
+        ("nested objects inside", inside(&format!("\"ZZ\":{deep_objects}")), 400),
+        ("a number that no double holds", inside("\"ZZ\":1e400"), 400),
+        ("a number without digits", inside("\"ZZ\":-"), 400),
         ("a key twice", inside(&format!("\"{name}\":1,\"{name}\":2")), 400),
-        ("an unknown field", inside("\"zz\":1"), 400),
-        ("U+0000", inside("\"zz\\u0000\":\"\\u0000\""), 400),
+        ("an unknown field", inside("\"ZZ\":1"), 400),
+        ("U+0000", inside("\"ZZ\\u0000\":\"\\u0000\""), 400),
         ("null", b"null".to_vec(), 400),
         ("a list", b"[]".to_vec(), 400),
         ("a text", b"\"text\"".to_vec(), 400),
-        ("10 MB", inside(&format!("\"zz\":\"{}\"", "a".repeat(10_000_000))), 413),
+        ("10 MB", inside(&format!("\"ZZ\":\"{}\"", "a".repeat(10_000_000))), 413),
         ("10 MB of nothing", vec![b' '; 10_000_000], 413),
         ("a megabyte of keys", inside(&keys(60_000)), 400),
     ]
@@ -112,6 +112,8 @@ async fn invalid_methods_ids_and_heads_are_rejected() -> Result<()> {
             continue;
         }
         let body = body(&route).map_or_else(String::new, |body| body.to_string());
+        // A segment can have any name that a tag can have.
+        let makes_segment = route.template.contains("/segments/") && route.method == Method::PUT;
         for id in ["%00", "a%00b", "%FF%FE", "%0A", "..%2F..", "%2e%2e", &"a".repeat(2_000)] {
             let placeholder = route.template.find('{').unwrap_or_default();
             let behind = route.template[placeholder..].find('}').unwrap_or_default();
@@ -124,6 +126,10 @@ async fn invalid_methods_ids_and_heads_are_rejected() -> Result<()> {
                 continue;
             }
             let reply = target.caller(&route).send(&route.method, &path, body.clone()).await?;
+            if makes_segment && ["%0A", "..%2F..", "%2e%2e"].contains(&id) {
+                assert_eq!(reply.status, 200, "{route:?} {id}: {}", reply.text);
+                continue;
+            }
             assert!((400..500).contains(&reply.status), "{route:?} {id}: {}", reply.status);
             assert!(reply.errors().is_some(), "{path}: {}", reply.text);
         }

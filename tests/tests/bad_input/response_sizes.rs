@@ -33,7 +33,7 @@ enum Measured {
 }
 
 /// All routes that read. A route that is not listed fails the test.
-const ROUTES: [(&str, Measured); 45] = [
+const ROUTES: [(&str, Measured); 50] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
@@ -70,10 +70,15 @@ const ROUTES: [(&str, Measured); 45] = [
     ("/v1/notifications/{id}", Measured::Whole),
     ("/v1/notifications/{id}/deliveries", Measured::Pages("deliveries")),
     ("/v1/notifications/{id}/explain/{device_id}", Measured::Whole),
+    ("/v1/notifications/{id}/users", Measured::Pages("users")),
     ("/v1/polls/{id}", Measured::Whole),
+    ("/v1/segments", Measured::Pages("segments")),
+    ("/v1/segments/{name}", Measured::Whole),
     ("/v1/statistics/devices", Measured::Whole),
     ("/v1/statistics/notifications", Measured::Whole),
     ("/v1/tags", Measured::Pages("tags")),
+    ("/v1/users", Measured::Pages("users")),
+    ("/v1/users/{user_id}", Measured::Whole),
     ("/v1/webhooks", Measured::Pages("webhooks")),
     ("/v1/webhooks/{id}", Measured::Whole),
     ("/v1/webhooks/{id}/attempts", Measured::Pages("attempts")),
@@ -121,6 +126,22 @@ async fn fill(target: &Target) -> Result<()> {
         let url = format!("https://a{number}.example/{}", "h".repeat(2_000));
         let hook = json!({"url": url, "events": ["poll.answered"], "description": wide(255)});
         app.post("/v1/webhooks", &hook).await.ok();
+    }
+    for number in 0..64 {
+        let attributes: serde_json::Map<_, _> =
+            (0..100).map(|place| (format!("a{place:063}"), Value::from(wide(255)))).collect();
+        let user = match number {
+            0 => target.resources.user.clone(),
+            _ => format!("u{number}"),
+        };
+        app.patch(&format!("/v1/users/{user}"), &json!({"attributes": attributes})).await.ok();
+        let values: Vec<_> = (0..100).map(|_| wide(255)).collect();
+        let condition = json!({"attribute": "a", "in": values});
+        let name = match number {
+            0 => target.resources.segment.clone(),
+            _ => format!("s{number}"),
+        };
+        app.put(&format!("/v1/segments/{name}"), &json!({"audience": condition})).await.ok();
     }
     for number in 0..600 {
         let url = format!("https://a.example/{number}/{}", "f".repeat(2_000));
@@ -203,7 +224,14 @@ async fn every_response_is_bounded_whatever_is_stored() -> Result<()> {
     }
     split.sort_unstable();
     // Tags by their number, the others by their bytes; nothing is left out.
-    let expected = [("devices", 8), ("feeds", 601), ("notifications", 10), ("tags", 8_000)];
+    let expected = [
+        ("devices", 8),
+        ("feeds", 601),
+        ("notifications", 10),
+        ("segments", 64),
+        ("tags", 8_000),
+        ("users", 64),
+    ];
     assert_eq!(split, expected);
     target.server.kill().await
 }

@@ -407,6 +407,7 @@ async fn any_pasted_id_leads_to_its_page() -> Result<()> {
     caller.post("/v1/devices", &android("a phone/1")).await.ok();
     let report = json!({"id": "own-1", "text": "t", "platforms": ["android"]});
     caller.post("/v1/notifications/notify", &report).await.id();
+    caller.patch("/v1/users/ada@shop.example", &json!({})).await.ok();
     let made = Resources::create(&caller, "phone").await?;
     let keys = admin.get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
     let admin_keys = admin.get("/admin/v1/keys").await.ok();
@@ -416,6 +417,7 @@ async fn any_pasted_id_leads_to_its_page() -> Result<()> {
         (app.clone(), format!("apps/{app}")),
         ("own-1".to_owned(), format!("apps/{app}/notifications/own-1")),
         ("a phone/1".to_owned(), format!("apps/{app}/devices/a%20phone%2F1")),
+        ("ada@shop.example".to_owned(), format!("apps/{app}/users/ada@shop.example")),
         (first(&keys), format!("apps/{app}#keys")),
         (first(&admin_keys), "keys".to_owned()),
         (made.notification.clone(), format!("apps/{app}/notifications/{}", made.notification)),

@@ -587,6 +587,8 @@ async fn each_empty_page_names_its_next_step() -> Result<()> {
         ("", "/providers\">"),
         ("notifications", "/send\">Send a first notification"),
         ("tags", "/devices\">device"),
+        ("users", "/devices\">device"),
+        ("segments", "/segments/edit\">Write a first condition"),
         ("providers", "providers/fcm"),
         ("send", "/providers"),
         ("web", "/providers"),
@@ -615,12 +617,16 @@ async fn the_audit_trail_names_what_was_created() -> Result<()> {
     assert!(page.contains("1 campaign will be created"), "{page}");
     let applied = apply(&operator, &app, &files, &field(&page, "plan")).await?;
     assert_eq!(applied.status, 303, "{}", applied.text);
+    let segment = [("new", "1"), ("name", "my fans"), ("audience", "tag = vip"), ("do", "save")];
+    operator.submit(&format!("{app}/segments/edit"), &segment).await?.is(303);
     let trail = operator.get("audit").await.text;
     for list in ["feeds", "webhooks", "campaigns"] {
         let objects = server.caller().get(&format!("/v1/{list}")).await.ok()[list].clone();
         let id = objects[0]["id"].as_str().context("an id")?;
         assert!(trail.contains(&format!("href=\"./{app}/{list}/{id}\"")), "{list}: {trail}");
     }
+    let link = format!("href=\"./{app}/segments/edit?name=my%20fans\"");
+    assert!(trail.contains(&link), "{trail}");
     server.stop().await;
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod administration;
+mod audiences;
 mod content;
 mod html;
 mod notifications;
@@ -305,6 +306,7 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
     let tags = json!({"tags": [{"name": MARKUP, "type": "bool", "value": true}]});
     caller.post(&format!("{path}/tags"), &tags).await.ok();
     let content = content_with_markup(&caller).await;
+    let to_users = users_and_segments_with_markup(&caller).await;
     let web = json!({"allowed_origins": ["https://a.example"], "allowed_tags": [MARKUP]});
     server.admin().put(&format!("/admin/v1/apps/{app}/web"), &web).await.ok();
     let sent = json!({"text": MARKUP, "platforms": ["android"]});
@@ -335,6 +337,19 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/web"),
         format!("{base}/devices?tag={device}&state=enabled"),
         format!("{base}/notifications?status=sending"),
+        format!("{base}/users"),
+        format!("{base}/users/{device}"),
+        format!("{base}/users/{device}?attribute=note"),
+        format!("{base}/devices/{device}?attribute=note"),
+        format!("{base}/segments"),
+        format!("{base}/segments/edit?name={device}"),
+        format!("{base}/devices?segment={device}"),
+        format!("{base}/devices?segment=%3Cscript%3Ealert"),
+        format!("{base}/notifications/{to_users}"),
+        format!("{base}/notifications/{to_users}/users"),
+        format!("{base}/send?from={to_users}"),
+        format!("{base}/send?user={device}&segment={device}&text=Hi"),
+        format!("{base}/send?segment=%3Cscript%3Ealert"),
     ]
     .into_iter()
     .chain(content.iter().map(|path| format!("{base}/{path}")))
@@ -345,7 +360,43 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         assert!(!page.text.contains("<script>alert"), "{path}: {}", page.text);
         assert!(page.text.contains("&#60;script&#62;"), "{path} shows the text");
     }
+    for (path, fields) in [
+        ("segments/edit", &[("audience", MARKUP), ("name", MARKUP), ("do", "save")][..]),
+        ("segments/edit", &[("audience", MARKUP), ("new", "1"), ("do", "preview")]),
+        ("send", &[("audience", MARKUP), ("segment", MARKUP), ("users", MARKUP)]),
+        ("users", &[("user_id", &format!("{MARKUP}\n"))]),
+        (&format!("users/{device}/attributes"), &[("name", MARKUP), ("value", MARKUP)]),
+        (
+            &format!("devices/{device}/attributes"),
+            &[("name", "n"), ("kind", "number"), ("value", MARKUP)],
+        ),
+        (&format!("devices/{device}/log-in"), &[("user_id", &format!("{MARKUP}\u{1}"))]),
+    ] {
+        let page = operator.submit(&format!("{base}/{path}"), fields).await?;
+        if page.status == 303 {
+            continue;
+        }
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        assert!(!page.text.contains("<script>alert"), "{path}: {}", page.text);
+        assert!(page.text.contains("&#60;script&#62;"), "{path} shows the text");
+    }
     Ok(())
+}
+
+/// Logs the device with markup in its id in as a user with markup in the id and an attribute, creates a segment
+/// with markup, and sends to them. Returns the id of the notification.
+async fn users_and_segments_with_markup(caller: &Caller) -> String {
+    let name = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'&";
+    let note = json!({"note": MARKUP});
+    caller.patch(&format!("/v1/users/{name}"), &json!({"attributes": note})).await.ok();
+    let device = format!("/v1/devices/{name}");
+    caller.put(&format!("{device}/user"), &json!({"user_id": MARKUP})).await.ok();
+    caller.patch(&format!("{device}/attributes"), &note).await.ok();
+    let condition = json!({"attribute": "note", "is": MARKUP});
+    caller.put(&format!("/v1/segments/{name}"), &json!({"audience": condition})).await.ok();
+    let to_users = json!({"text": MARKUP, "user_ids": [MARKUP, "nobody"],
+        "audience": {"all": [{"segment": MARKUP}, condition]}});
+    caller.post("/v1/notifications", &to_users).await.id()
 }
 
 /// Creates a campaign, a feed, a poll and a webhook with markup in each text. Returns the paths of their pages
@@ -389,7 +440,15 @@ async fn another_applications_ids_are_404_inside_the_first() -> Result<()> {
     let id = server.caller().post("/v1/notifications/notify", &report).await.id();
     let other = server.admin().post("/admin/v1/apps", &json!({"name": "Other"})).await.id();
     let own = first_app(&server).await;
-    for path in ["devices/phone".to_owned(), format!("notifications/{id}")] {
+    server.caller().patch("/v1/users/ada", &json!({})).await.ok();
+    let condition = json!({"audience": {"tag": "vip"}});
+    server.caller().put("/v1/segments/fans", &condition).await.ok();
+    for path in [
+        "devices/phone".to_owned(),
+        format!("notifications/{id}"),
+        "users/ada".to_owned(),
+        "segments/edit?name=fans".to_owned(),
+    ] {
         assert_eq!(operator.get(&format!("apps/{own}/{path}")).await.status, 200, "{path}");
         assert_eq!(operator.get(&format!("apps/{other}/{path}")).await.status, 404, "{path}");
     }
@@ -417,6 +476,8 @@ async fn each_link_leads_somewhere() -> Result<()> {
     let sent = json!({"text": "Hello", "platforms": ["android"]});
     server.caller().post("/v1/notifications", &sent).await.id();
     content_with_markup(&server.caller()).await;
+    server.caller().post("/v1/devices", &android(MARKUP)).await.ok();
+    users_and_segments_with_markup(&server.caller()).await;
     operator.submit("playground/start", &[]).await?.is(303);
     let mut seen = BTreeSet::new();
     let mut open = vec![String::new()];

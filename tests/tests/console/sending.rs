@@ -109,8 +109,9 @@ async fn no_platform_is_preselected() -> Result<()> {
     assert!(boxes.into_iter().all(|rest| !rest.split('>').next().unwrap().contains("checked")));
     assert!(page.contains("Still missing: a text and a recipient."), "{page}");
     let refused = sender.press_send(&[("text", "Hello")]).await?;
-    assert_eq!(problem_at(&refused.text, "platforms"), "choose a platform or enter device ids");
-    assert!(refused.text.contains("<li>To: choose a platform or enter device ids</li>"));
+    let choose = "choose a platform, or enter users or devices";
+    assert_eq!(problem_at(&refused.text, "platforms"), choose);
+    assert!(refused.text.contains(&format!("<li>To: {choose}</li>")));
     let fields = [("text", "Hello"), ("platform", "ios"), ("campaign", "spring"), ("tag", " ")];
     let refused = sender.press_send(&fields).await?;
     assert_eq!(problem_at(&refused.text, "campaign_id"), "There is no campaign with this id");
@@ -448,5 +449,113 @@ async fn without_provider_or_device_the_page_says_which_step_is_missing() -> Res
         page.contains("No provider is configured.") && !page.contains("No device has"),
         "{page}"
     );
+    Ok(())
+}
+
+/// Two phones, the first of which belongs to the user `ada` on the plan `pro`, and a segment of such devices.
+async fn audience(sender: &Sender) -> Result<()> {
+    phones(&sender.server.client()).await?;
+    let caller = sender.server.caller();
+    caller.patch("/v1/users/ada", &json!({"attributes": {"plan": "pro"}})).await.ok();
+    caller.put("/v1/devices/a1/user", &json!({"user_id": "ada"})).await.ok();
+    let condition = json!({"audience": {"attribute": "plan", "is": "pro"}});
+    caller.put("/v1/segments/customers", &condition).await.ok();
+    Ok(())
+}
+
+#[tokio::test]
+async fn users_an_expression_and_a_segment_choose_the_devices() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    audience(&sender).await?;
+    let all = [("text", "Hi"), ("platform", "android"), ("platform", "ios")];
+    let ada = [("text", "Hi"), ("users", "ada,\r\nnobody")];
+    for (fields, reach, request) in [
+        (&all[..], "2 devices", json!({})),
+        (
+            &[&all[..], &[("audience", "plan = pro")]].concat(),
+            "1 device",
+            json!({"audience": {"attribute": "plan", "is": "pro"}}),
+        ),
+        (
+            &[&all[..], &[("segment", "customers"), ("audience", "not platform = android")]]
+                .concat(),
+            "0 devices",
+            json!({"audience": {"all": [{"segment": "customers"},
+                {"not": {"field": "platform", "is": "android"}}]}}),
+        ),
+        (&ada, "1 device", json!({"user_ids": ["ada", "nobody"]})),
+        (&[&ada[..], &[("platform", "ios")]].concat(), "0 devices", json!({"platforms": ["ios"]})),
+    ] {
+        let page = sender.preview(fields).await?.text;
+        assert!(
+            page.contains(&format!("Would reach <strong>{reach}</strong> now")),
+            "{fields:?}: {page}"
+        );
+        let shown = json_in(&page, "<code id=\"request-json\">");
+        for (name, value) in request.as_object().unwrap() {
+            assert_eq!(&shown[name], value, "{fields:?}");
+        }
+    }
+    let page = sender.preview(&ada).await?.text;
+    assert!(page.contains("; 1 id of no user"), "{page}");
+    let command = element(&page, "<code id=\"request-command\">");
+    assert_eq!(command, "notify send --text Hi --user ada --user nobody");
+    let both = [("text", "Hi"), ("users", "ada"), ("devices", "a1")];
+    let page = sender.press_send(&both).await?.text;
+    assert_eq!(problem_at(&page, "user_ids"), "must not be combined with device ids");
+    let id = sent_id(&sender.press_send(&ada).await?);
+    let record = completed(&sender.server.client(), &id).await?;
+    assert_eq!((record.counts.sent, record.users.map(|users| users.reached)), (1, Some(1)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_audience_is_marked_and_nothing_is_sent_or_previewed_without_it() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    audience(&sender).await?;
+    let with = |field: &'static str, value: &'static str| {
+        [("text", "Hi"), ("platform", "android"), ("platform", "ios"), (field, value)]
+    };
+    for button in ["preview", "send"] {
+        let wrong = with("audience", "plan = pro, team");
+        let page = sender.submit(&[&wrong[..], &[("do", button)]].concat()).await?;
+        assert_eq!(page.status, 200);
+        let page = page.text;
+        let what = problem_at(&page, "audience");
+        assert_eq!(what, "expected `and`, `or` or the end");
+        let place = element(&page, "aria-label=\"Where the condition is wrong\">");
+        assert_eq!(place, "plan = pro, team\n          ^");
+        assert!(page.contains(&format!("<li>Condition: {what}</li>")), "{page}");
+        assert!(!page.contains("Would reach"), "{page}");
+        assert!(page.contains("plan = pro, team</textarea>"), "the input stays: {page}");
+        // The request that the page shows reaches nobody.
+        let shown = json_in(&page, "<code id=\"request-json\">");
+        assert_eq!(shown["audience"], json!({"any": []}));
+    }
+    let live = [&with("audience", "plan = ")[..], &[("live", "1")]].concat();
+    let page = sender.preview(&live).await?.text;
+    assert_eq!(problem_at(&page, "audience"), "", "{page}");
+    assert!(page.contains("Still missing: the end of the condition."), "{page}");
+    assert!(page.contains("id=\"drawn\">"), "the last drawing stays");
+    let page = sender.press_send(&live).await?.text;
+    assert_eq!(problem_at(&page, "audience"), "expected a value");
+    let page = sender.press_send(&with("segment", "gone")).await?.text;
+    assert_eq!(problem_at(&page, "audience"), "there is no segment `gone`");
+    assert!(page.contains("<option value=\"gone\" selected>gone (deleted)</option>"), "{page}");
+    let page = sender.press_send(&with("users", ",")).await?.text;
+    assert_eq!(problem_at(&page, "user_ids"), "must hold at least 1 id when it is given");
+    assert_eq!(sender.sent().await?, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn links_fill_the_form_for_a_user_or_a_segment() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    audience(&sender).await?;
+    let page = sender.open("?user=ada&text=Hello").await.text;
+    assert!(page.contains("Send to 1 device"), "{page}");
+    let page = sender.open("?segment=customers&text=Hello").await.text;
+    assert!(page.contains("<option value=\"customers\" selected>"), "{page}");
+    assert!(page.contains("Still missing: a recipient"), "a segment is no target: {page}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use notify_tests::{Browser, Shop, walk};
 use serde_json::Value;
 
-use crate::{enter, in_both_browsers};
+use crate::{add_audience, enter, in_both_browsers};
 
 in_both_browsers!(axe_finds_nothing_serious_in_light_and_dark);
 
@@ -47,6 +47,7 @@ async fn axe_finds_nothing_serious_in_light_and_dark(browser: &mut Browser) -> R
         }})()"
     );
     let shop = Shop::open(1).await?;
+    add_audience(&shop.server, "pixel-9-000").await;
     let mut findings = Vec::new();
     browser.open(&format!("{}/console/sign-in", shop.server.origin())).await?;
     look(browser, &check, "sign-in", &mut findings).await?;
@@ -58,6 +59,18 @@ async fn axe_finds_nothing_serious_in_light_and_dark(browser: &mut Browser) -> R
     let missing = format!("{}/console/apps/x", shop.server.origin());
     browser.open(&missing).await?;
     look(browser, &check, "an error page", &mut findings).await?;
+    // Problems at the fields, which no link leads to.
+    for (page, field, button) in [
+        ("segments/edit", "#audience", "button[value=count]"),
+        ("send", "#audience", "button[value=preview]"),
+    ] {
+        browser.open(&crate::of_app(&shop.server, &format!("/{page}"))).await?;
+        browser.click(field).await?;
+        browser.type_text("plan ! pro").await?;
+        browser.follow(button).await?;
+        browser.shows("document.querySelector('.place') !== null").await?;
+        look(browser, &check, &format!("{page} with a wrong condition"), &mut findings).await?;
+    }
     ensure!(findings.is_empty(), "{}", findings.join("\n"));
     shop.close().await;
     Ok(())

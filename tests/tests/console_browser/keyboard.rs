@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Browser, Key, Shop, TestServer, walk};
 
-use crate::{enter, in_both_browsers};
+use crate::{add_audience, enter, in_both_browsers};
 
 in_both_browsers!(
     the_skip_link_is_first_and_a_slash_finds,
@@ -45,6 +45,7 @@ async fn the_skip_link_is_first_and_a_slash_finds(browser: &mut Browser) -> Resu
 
 async fn everything_on_each_page_has_a_visible_focus_by_tab(browser: &mut Browser) -> Result<()> {
     let shop = Shop::open(0).await?;
+    add_audience(&shop.server, "pixel-9-000").await;
     enter(browser, &shop.server).await?;
     walk(browser, shop.server.origin(), 1, async |browser, _| {
         // A hidden page does not replace its live parts meanwhile.

@@ -16,6 +16,7 @@ use std::path::Path;
 use anyhow::Result;
 use futures_util::FutureExt;
 use notify_tests::{Browser, BrowserKind, TestServer, sign_in};
+use serde_json::json;
 
 /// Declares tests, which run in both browsers.
 macro_rules! in_both_browsers {
@@ -68,4 +69,22 @@ async fn enter(browser: &mut Browser, server: &TestServer) -> Result<()> {
 /// The address of a page of the first application.
 fn of_app(server: &TestServer, path: &str) -> String {
     format!("{}/console/apps/{}{path}", server.origin(), server.app_id)
+}
+
+/// Logs a device in as a user with attributes, creates a segment, and sends to them. All names are long and have no
+/// place to break.
+async fn add_audience(server: &TestServer, device: &str) {
+    let caller = server.caller();
+    let (user, segment) = ("customer-0123456789".repeat(8), "W".repeat(120));
+    let attributes = json!({"attributes": {"plan": "pro", "seats": 3, "note": "W".repeat(200)}});
+    caller.patch(&format!("/v1/users/{user}"), &attributes).await.ok();
+    let path = format!("/v1/devices/{device}");
+    caller.put(&format!("{path}/user"), &json!({"user_id": user})).await.ok();
+    caller.patch(&format!("{path}/attributes"), &json!({"beta": true})).await.ok();
+    let condition = json!({"any": [{"attribute": "note", "is": "W".repeat(200)},
+        {"attribute": "plan", "in": ["pro", "team"]}]});
+    caller.put(&format!("/v1/segments/{segment}"), &json!({"audience": condition})).await.ok();
+    let to_user = json!({"text": "Hello", "user_ids": [user, "nobody"],
+        "audience": {"segment": segment}});
+    caller.post("/v1/notifications", &to_user).await.id();
 }

@@ -18,6 +18,7 @@ in_both_browsers!(
     a_created_key_can_be_copied_and_is_nowhere_after_it,
     a_secret_of_a_webhook_is_shown_once,
     typing_changes_count_phone_payload_and_bytes_within_500_ms,
+    a_segment_is_written_and_sent_to_and_shows_who_was_reached,
     a_form_of_an_earlier_session_comes_back_filled,
     counts_move_without_reload_and_stop_when_over_or_hidden,
     the_idle_limit_ends_an_open_live_page,
@@ -180,6 +181,69 @@ async fn typing_changes_count_phone_payload_and_bytes_within_500_ms(
     browser.click("#tag").await?;
     browser.type_text("vip").await?;
     browser.shows(&format!("{count} === '1 device'")).await?;
+    assert_eq!(browser.problems().await?, [""; 0]);
+    server.stop().await;
+    Ok(())
+}
+
+async fn a_segment_is_written_and_sent_to_and_shows_who_was_reached(
+    browser: &mut Browser,
+) -> Result<()> {
+    let server = TestServer::start().await;
+    let ok = ScriptedResponse::ok();
+    register(&server.client(), [android(1, &ok), android(2, &ok)]).await?;
+    enter(browser, &server).await?;
+    // A device is logged in, and its user gets an attribute.
+    browser.open(&of_app(&server, "/devices/a1")).await?;
+    browser.click("#user-id").await?;
+    browser.type_text("ada").await?;
+    browser.press_through(Key::Enter).await?;
+    browser.follow("main a[href$='/users/ada']").await?;
+    browser.click("#attribute-name").await?;
+    browser.type_text("plan").await?;
+    browser.click("#attribute-value").await?;
+    browser.type_text("pro").await?;
+    browser.press_through(Key::Enter).await?;
+    browser.shows("document.querySelector('td[data-label=Value]').textContent === 'pro'").await?;
+    // The size of a segment follows the typing, and a mistake is marked.
+    browser.follow(".side a[href$='/segments']").await?;
+    browser.follow("main a.button.primary").await?;
+    browser.click("#name").await?;
+    browser.type_text("customers").await?;
+    browser.click("#audience").await?;
+    let size = "document.querySelector('#size').textContent";
+    browser.type_text("user exists").await?;
+    browser.shows(&format!("{size}.includes('1 device ')")).await?;
+    browser.type_text(" an p").await?;
+    let mark = "'user exists an p\\n            ^'";
+    browser.shows(&format!("document.querySelector('.place')?.textContent === {mark}")).await?;
+    browser.run("document.getElementById('audience').select()").await?;
+    browser.type_text("user exists and").await?;
+    browser.shows(&format!("{size}.includes('the condition is not complete')")).await?;
+    browser.shows("document.querySelector('.place') === null").await?;
+    browser.type_text(" plan = pro").await?;
+    browser.shows(&format!("{size}.includes('1 device ')")).await?;
+    browser.follow("button[value=save]").await?;
+    assert_eq!(browser.text(HEADING).await?, "customers");
+    browser.shows(&format!("{size}.includes('1 device ')")).await?;
+    // It is sent to two users, one of whom does not exist.
+    browser.follow("main a[href*='/send?segment=']").await?;
+    browser.click("#text").await?;
+    browser.type_text("Hello").await?;
+    browser.click("#users").await?;
+    browser.type_text("ada, nobody").await?;
+    let reach = "document.getElementById('reach').textContent";
+    browser.shows(&format!("{reach} === 'Would reach 1 device now; 1 id of no user'")).await?;
+    let command = "document.getElementById('request-command').textContent";
+    browser.shows(&format!("{command}.endsWith('--user nobody --segment customers')")).await?;
+    browser.follow("button[value=send]").await?;
+    browser.shows("document.querySelector('.badge').textContent === 'completed'").await?;
+    let condition = "document.querySelector('#times + h3 + pre').textContent";
+    assert_eq!(browser.text(condition).await?, "user exists and plan = pro");
+    browser.follow("main a[href$='/users?state=reached']").await?;
+    let users = "[...document.querySelectorAll('td[data-label=User]')]
+        .map((user) => user.textContent)";
+    assert_eq!(browser.run(users).await?, json!(["ada"]));
     assert_eq!(browser.problems().await?, [""; 0]);
     server.stop().await;
     Ok(())

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use notify_tests::{Browser, Key, Shop, TestServer, crowd, register, until, walk};
 use serde_json::{Value, json};
 
-use crate::{enter, in_both_browsers, of_app};
+use crate::{add_audience, enter, in_both_browsers, of_app};
 
 in_both_browsers!(
     each_page_is_without_errors_with_no_device,
@@ -60,6 +60,7 @@ async fn devices(browser: &mut Browser, count: u64) -> Result<()> {
     if count > 0 {
         let sent = json!({"text": "Hello", "device_ids": ["a0", "i1", "unknown"]});
         server.caller().post("/v1/notifications", &sent).await.ok();
+        add_audience(&server, "a0").await;
     }
     // Lists of many devices have further pages.
     no_errors(browser, &server, if count > 1 { 2 } else { 1 }).await?;
@@ -81,6 +82,7 @@ async fn each_page_is_without_errors_with_10_000_devices(browser: &mut Browser) 
 
 async fn each_page_is_without_errors_and_scripts(browser: &mut Browser) -> Result<()> {
     let shop = Shop::open(1).await?;
+    add_audience(&shop.server, "pixel-9-000").await;
     browser.set_scripts(false).await?;
     no_errors(browser, &shop.server, 1).await?;
     shop.close().await;
@@ -96,6 +98,7 @@ async fn no_page_scrolls_sideways_at_320_pixels(browser: &mut Browser) -> Result
     server.admin().post("/admin/v1/keys", &json!({"name": long})).await.ok();
     server.admin().post(&format!("{app}/keys"), &json!({"name": long})).await.ok();
     server.admin().patch(&app, &json!({"name": long})).await.ok();
+    add_audience(server, "pixel-9-000").await;
     enter(browser, server).await?;
     let mut wide = Vec::new();
     walk(browser, server.origin(), 1, async |browser, page| {

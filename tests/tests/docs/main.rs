@@ -13,13 +13,15 @@ use notify_core::{
     AnswerPoll, App, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList,
     CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
     DeliveryList, Device, DeviceList, DeviceStatistics, Diagnostics, Enrichment, EventsAccepted,
-    Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, NoBody,
+    Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, LogIn, NoBody,
     NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
-    NotificationStatistics, Poll, ProviderList, ProviderTestResult, ProviderView, RecoverWebhook,
-    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
-    SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
-    UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
-    WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
+    NotificationStatistics, NotificationUsers, PatchAttributes, PatchUser, Poll, PreviewSegment,
+    ProviderList, ProviderTestResult, ProviderView, PutSegment, RecoverWebhook, RegisterDevice,
+    ReportEvents, ReportNotification, Request, Segment, SegmentList, SegmentPreview,
+    SetCampaignStatus, SetTags, SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList,
+    Template, Timestamp, UpdateApp, UpdateWebhook, User, UserList, WebAccess, WebConfig, WebReport,
+    WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated,
+    WebhookList, WebhookRecovered,
 };
 use notify_sandbox::{
     ApnsReason, Sandbox, SandboxConfig, Settings, WebPushError, messenger_keywords,
@@ -97,6 +99,11 @@ fn answer<T: DeserializeOwned>(text: &str) -> Result<(), String> {
     serde_json::from_str::<T>(text).map(|_| ()).map_err(|error| error.to_string())
 }
 
+/// Checks every rule of a condition that does not depend on its segments.
+fn condition(text: &str) -> Result<(), String> {
+    request::<PreviewSegment>(&format!(r#"{{"audience": {text}}}"#))
+}
+
 type Check = fn(&str) -> Result<(), String>;
 
 fn request_check(endpoint: &str) -> Option<Check> {
@@ -109,7 +116,12 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/events" => request::<ReportEvents>,
         "POST /v1/devices" => request::<RegisterDevice>,
         "POST /v1/devices/{device_id}/tags" => request::<SetTags>,
+        "PATCH /v1/devices/{device_id}/attributes" => request::<PatchAttributes>,
+        "PUT /v1/devices/{device_id}/user" => request::<LogIn>,
         "POST /v1/subscriptions" => request::<Subscribe>,
+        "PATCH /v1/users/{user_id}" => request::<PatchUser>,
+        "POST /v1/segments/preview" => request::<PreviewSegment>,
+        "PUT /v1/segments/{name}" => request::<PutSegment>,
         "POST /v1/campaigns" | "PUT /v1/campaigns/{id}" => request::<Template>,
         "PUT /v1/campaigns/{id}/status" => request::<SetCampaignStatus>,
         "POST /v1/feeds" => request::<CreateFeed>,
@@ -154,6 +166,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/notifications/{id}" => answer::<NotificationRecord>,
         "POST /v1/notifications/preview" => answer::<NotificationPreview>,
         "GET /v1/notifications/{id}/deliveries" => answer::<DeliveryList>,
+        "GET /v1/notifications/{id}/users" => answer::<NotificationUsers>,
         "GET /v1/notifications/{id}/explain/{device_id}" => answer::<Explanation>,
         "GET /v1/polls/{id}" => answer::<Poll>,
         "POST /v1/events" => answer::<EventsAccepted>,
@@ -162,6 +175,12 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/devices/{device_id}" => answer::<Device>,
         "GET /v1/tags" => answer::<TagList>,
         "POST /v1/subscriptions" => answer::<SubscriptionCreated>,
+        "GET /v1/users" => answer::<UserList>,
+        "GET /v1/users/{user_id}" | "PATCH /v1/users/{user_id}" => answer::<User>,
+        "GET /v1/segments" => answer::<SegmentList>,
+        "POST /v1/segments/preview" => answer::<SegmentPreview>,
+        "GET /v1/segments/{name}" | "PUT /v1/segments/{name}" => answer::<Segment>,
+        "Conditions" => condition,
         "GET /v1/statistics/devices" => answer::<DeviceStatistics>,
         "GET /v1/statistics/notifications" => answer::<NotificationStatistics>,
         "POST /v1/campaigns" => answer::<CampaignCreated>,

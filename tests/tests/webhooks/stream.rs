@@ -114,7 +114,7 @@ async fn a_vote_on_the_poll_page_is_one_event_without_a_device() -> Result<()> {
         assert_eq!(voted.status, 303, "{}", voted.text);
     }
     caller.post(&call, &json!({})).await.ok();
-    let data = json!({"poll_id": poll, "answer_id": answer, "device_id": null});
+    let data = json!({"poll_id": poll, "answer_id": answer, "device_id": null, "user_id": null});
     for _ in 0..3 {
         assert_eq!(stream.next().await?.context("an event")?.data["data"], data);
     }

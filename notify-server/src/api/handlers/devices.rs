@@ -1,13 +1,15 @@
 //! Devices: registration, lists, deletion and tags; subscriptions, which are devices other than
 //! phones (browsers, Messenger and Telegram); and the engagement events of devices.
 
+use std::sync::Arc;
+
 use aws_lc_rs::agreement::{ECDH_P256, ParsedPublicKey, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use notify_core::{
     Device, DeviceId, DeviceList, Endpoint, Event, EventsAccepted, LIMIT_DEFAULT, ListDevices,
     NoQuery, PageQuery, Registration, Subscription, SubscriptionCreated, Success, Tag, TagList,
-    WebSubscription,
+    UserId, WebSubscription,
 };
 use uuid::Uuid;
 
@@ -15,7 +17,7 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::outbound::Outbound;
-use crate::store::{DeviceFilter, PageRequest};
+use crate::store::{DeviceFilter, PageRequest, StoreError};
 
 /// `POST /v1/devices`.
 pub(crate) async fn register(
@@ -37,8 +39,21 @@ pub(crate) async fn list(
     ctx: RequestCtx,
     query: ListDevices,
 ) -> Result<JsonReply<DeviceList>, ApiError> {
-    let ListDevices { limit, cursor, platform, tag, state, push_token } = query;
-    let filter = DeviceFilter { platform, tag, state, address: push_token };
+    let ListDevices { limit, cursor, platform, tag, state, push_token, segment, user_id } = query;
+    let condition = match segment {
+        Some(name) => {
+            let segment = ctx.api.store.segment(ctx.app_no(), name).await;
+            let segment = segment.map_err(|error| match error {
+                StoreError::NotFound => ApiError::invalid("segment", "there is no such segment"),
+                error => error.into(),
+            })?;
+            Some((Arc::new(segment.audience.validate()?), ctx.received_at))
+        }
+        None => None,
+    };
+    let user =
+        user_id.map(UserId::new).transpose().map_err(|rule| ApiError::invalid("user_id", rule))?;
+    let filter = DeviceFilter { platform, tag, state, address: push_token, user, condition };
     let request = PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor };
     let page = ctx.api.store.list_devices(ctx.app_no(), filter, request).await?;
     Ok(JsonReply::ok(DeviceList { devices: page.rows, next_cursor: page.next }))

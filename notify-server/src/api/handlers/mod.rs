@@ -14,6 +14,8 @@ pub(super) mod polls;
 pub(super) mod preview;
 pub(super) mod probes;
 pub(super) mod sdk;
+pub(super) mod segments;
 pub(super) mod statistics;
+pub(super) mod users;
 pub(super) mod web;
 pub(super) mod webhooks;

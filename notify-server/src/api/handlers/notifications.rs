@@ -1,13 +1,14 @@
 //! Notifications: creating, reporting, reading and cancelling them, and their deliveries.
 
 use notify_core::{
-    Audience, CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
+    CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
     ListNotifications, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
-    NotificationList, NotificationRecord, Platform, ProviderKind, Report, Schedule, Success,
-    Target, Timestamp,
+    NotificationList, NotificationRecord, Platform, ProviderKind, Recipients, Report, Schedule,
+    Success, Target, Timestamp,
 };
 use uuid::Uuid;
 
+use super::segments;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -25,11 +26,14 @@ pub(crate) async fn create(
     notification: Notification,
 ) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
+    let condition = segments::condition(&ctx, notification.recipients.audience.as_ref()).await?;
     let draft = Draft::new(&ctx, &id, &notification);
     check_payload_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
     audit::set_object(&id);
-    let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
+    let (request, at) = (ctx.body_text(), ctx.received_at);
+    let condition = condition.as_ref();
+    let accepted = NewNotification::of(id, request, notification, condition, poll, at);
     let idempotency_key = ctx.idempotency_key()?;
     let result = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
     if matches!(result, Idempotent::Executed(_)) {
@@ -102,6 +106,11 @@ impl<'a> Draft<'a> {
         Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
     }
 
+    /// When the notification is due; now, if it has a local time.
+    pub(super) fn due_at(&self) -> Timestamp {
+        self.due_at
+    }
+
     pub(super) fn render_context(&self) -> RenderContext<'_> {
         let ttl_seconds = self.notification.ttl_seconds;
         RenderContext {
@@ -125,7 +134,7 @@ async fn check_payload_size(
     notification: &Notification,
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
-    let targeted = targeted_platforms(ctx, &notification.audience.target).await?;
+    let targeted = targeted_platforms(ctx, &notification.recipients.target).await?;
     let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let is_data_message =
         is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
@@ -143,16 +152,20 @@ async fn check_payload_size(
     Err(ApiError::Invalid(violations))
 }
 
-/// The platforms that a target reaches. For `device_ids` the platforms of the devices are looked
-/// up, because only the size limits of these platforms apply. This also checks that no platform has
-/// more devices than one list may have.
+/// The platforms that a target reaches. For `device_ids` and `user_ids` the platforms of the devices
+/// are looked up, because only the size limits of these platforms apply. This also checks that no
+/// platform has more devices than one list of device ids may have.
 async fn targeted_platforms(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
-    if !names_devices_of_any_platform(target) {
+    let names_devices = names_devices_of_any_platform(target);
+    if !names_devices && !matches!(target, Target::Users { .. }) {
         return Ok(target.platforms());
     }
-    let audience = Audience { target: target.clone(), tag: None };
-    let reached = ctx.api.store.reach(ctx.app_no(), audience).await?;
-    check_device_count(&reached)?;
+    let recipients = Recipients { target: target.clone(), tag: None, audience: None };
+    let (app, at) = (ctx.app_no(), ctx.received_at);
+    let reached = ctx.api.store.reach(app, recipients, None, at).await?;
+    if names_devices {
+        check_device_count(&reached)?;
+    }
     Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
 }
 
@@ -161,7 +174,7 @@ async fn targeted_platforms(ctx: &RequestCtx, target: &Target) -> Result<Vec<Pla
 pub(super) fn names_devices_of_any_platform(target: &Target) -> bool {
     match target {
         Target::Devices { any, .. } => !any.is_empty(),
-        Target::Platforms(_) => false,
+        Target::Users { .. } | Target::Platforms(_) => false,
     }
 }
 

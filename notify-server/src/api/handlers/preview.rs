@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::notifications::{
     Draft, check_campaign, check_device_count, names_devices_of_any_platform,
 };
+use super::segments;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -41,9 +42,18 @@ pub(crate) async fn preview(
     check_campaign(&ctx, &notification).await?;
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
-    let tag = notification.audience.tag.clone();
-    let reached = ctx.api.store.reach(ctx.app_no(), notification.audience.clone()).await?;
-    if names_devices_of_any_platform(&notification.audience.target) {
+    let recipients = &notification.recipients;
+    let condition = segments::condition(&ctx, recipients.audience.as_ref()).await?;
+    let selection = if condition.is_some() {
+        Selection::Condition
+    } else if let Some(tag) = &recipients.tag {
+        Selection::Tag(tag)
+    } else {
+        Selection::All
+    };
+    let reached =
+        ctx.api.store.reach(ctx.app_no(), recipients.clone(), condition, draft.due_at()).await?;
+    if names_devices_of_any_platform(&recipients.target) {
         check_device_count(&reached)?;
     }
     let shared_problems = request_problems(&ctx, &notification).await?;
@@ -55,8 +65,8 @@ pub(crate) async fn preview(
         let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(reach.platform, &provider, &status));
-        problems.extend(audience_problems(&reach, tag.as_deref()));
-        let at_least = is_lower_bound(&reach, tag.as_deref());
+        problems.extend(audience_problems(&reach, selection));
+        let at_least = is_lower_bound(&reach, selection);
         platforms.push(platform_preview(reach, at_least, preview, problems));
     }
     let response = NotificationPreview {
@@ -149,31 +159,51 @@ fn channel_problems(
     }
 }
 
+/// What devices of the target must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Selection<'a> {
+    /// Nothing.
+    All,
+    /// A tag.
+    Tag(&'a str),
+    /// They meet a condition.
+    Condition,
+}
+
 /// Whether at least the number of devices would be reached: the count of the tag stopped.
-fn is_lower_bound(reach: &Reach, tag: Option<&str>) -> bool {
-    !reach.is_exact && tag.is_some()
+fn is_lower_bound(reach: &Reach, selection: Selection<'_>) -> bool {
+    !reach.is_exact && matches!(selection, Selection::Tag(_))
 }
 
 /// Problems of the audience on one platform.
-fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
+fn audience_problems(reach: &Reach, selection: Selection<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     if reach.devices == 0 {
-        problems.push(match tag {
-            Some(tag) => format!("no device with the tag `{tag}` would be reached now"),
-            None => "no device would be reached now".to_owned(),
+        problems.push(match selection {
+            Selection::Tag(tag) => format!("no device with the tag `{tag}` would be reached now"),
+            Selection::Condition => "no device of the audience would be reached now".to_owned(),
+            Selection::All => "no device would be reached now".to_owned(),
         });
     }
     if !reach.is_exact {
-        let bound = if is_lower_bound(reach, tag) { "at least" } else { "at most" };
+        let bound = match selection {
+            Selection::Tag(_) => "at least",
+            Selection::Condition => "about",
+            Selection::All => "at most",
+        };
         problems.push(format!("many devices: {bound} {}", reach.devices));
     }
     if reach.unknown > 0 {
         problems.push(format!("{} of the ids name no device of the platform", reach.unknown));
     }
     if reach.excluded > 0 {
-        let tag = tag.map_or_else(String::new, |tag| format!(", or lack the tag `{tag}`"));
+        let or_else = match selection {
+            Selection::Tag(tag) => format!(", or lack the tag `{tag}`"),
+            Selection::Condition => ", or do not meet the condition of the audience".to_owned(),
+            Selection::All => String::new(),
+        };
         problems.push(format!(
-            "{} of the named devices are disabled, or have no address{tag}",
+            "{} of the named devices are disabled, or have no address{or_else}",
             reach.excluded
         ));
     }
@@ -224,12 +254,20 @@ mod tests {
             unknown: 0,
             excluded: 0,
         };
-        for (is_exact, tag, expected) in
-            [(false, Some("vip"), true), (false, None, false), (true, Some("vip"), false)]
-        {
-            assert_eq!(is_lower_bound(&reach(is_exact), tag), expected);
+        for (is_exact, selection, expected) in [
+            (false, Selection::Tag("vip"), true),
+            (false, Selection::All, false),
+            (false, Selection::Condition, false),
+            (true, Selection::Tag("vip"), false),
+        ] {
+            assert_eq!(is_lower_bound(&reach(is_exact), selection), expected);
         }
-        let problems = audience_problems(&reach(false), Some("vip"));
-        assert_eq!(problems, ["many devices: at least 90000"]);
+        for (selection, expected) in [
+            (Selection::Tag("vip"), "many devices: at least 90000"),
+            (Selection::Condition, "many devices: about 90000"),
+            (Selection::All, "many devices: at most 90000"),
+        ] {
+            assert_eq!(audience_problems(&reach(false), selection), [expected]);
+        }
     }
 }

@@ -14,7 +14,7 @@ use http::Method;
 use notify_core::schema::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
 use notify_core::{
     CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, Parameter, ParameterForm,
-    ProviderKind,
+    ProviderKind, SEGMENT_NAME_CHARS_MAX,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -158,7 +158,8 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
                 applications; it takes an API key in the header `X-API-Key`. `/admin/v1` is the API of \
                 administrators; it takes an admin key as `Authorization: Bearer`. All their \
                 responses other than 200 are `{\"errors\": [string]}`. In requests, `null` means \
-                that a field is absent. For optional texts other than ids, `\"\"` means the same.",
+                that a field is absent; as the value of an attribute, it removes the attribute. For \
+                optional texts other than ids, `\"\"` means the same as `null`.",
         }),
         tags: tags(routes),
         paths: Paths::of(routes, &renamed),
@@ -299,8 +300,11 @@ fn placeholder_schema(template: &str, name: &str) -> Value {
     let is_notification =
         template.starts_with("/v1/notifications/") || template.starts_with("/v1/polls/");
     match name {
-        "device_id" => caller_id(),
+        "device_id" | "user_id" => caller_id(),
         "id" if is_notification => caller_id(),
+        "name" if template.starts_with("/v1/segments/") => {
+            json!({ "type": "string", "minLength": 1, "maxLength": SEGMENT_NAME_CHARS_MAX })
+        }
         "name" => json!({ "type": "string", "minLength": 1 }),
         "provider" => {
             json!({ "type": "string", "enum": ProviderKind::ALL.map(ProviderKind::as_str) })

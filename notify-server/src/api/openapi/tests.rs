@@ -1,5 +1,9 @@
 //! Requests, parameters and statuses in the document.
 
+use std::collections::BTreeSet;
+
+use notify_core::schema::ATTRIBUTE_NAME;
+
 use super::*;
 use crate::provider_config::ProviderConfig;
 
@@ -17,42 +21,45 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     all.collect()
 }
 
-/// Calls `see` with the path and schema of every object in requests.
+/// Calls `see` with the path and schema of every object in requests. A condition contains conditions, so each
+/// model is visited once.
 fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
-    fn visit(place: &str, schema: &Value, document: &Value, see: &mut impl FnMut(&str, &Value)) {
-        if let Some(target) = schema["$ref"].as_str() {
-            let schema = document.pointer(&target[1..]).expect("the reference leads somewhere");
-            return visit(target, schema, document, see);
-        }
-        let kind = &schema["type"];
-        if kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
-        {
-            see(place, schema);
-        }
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            visit(&format!("{place}.{name}"), property, document, see);
-        }
-        visit_elements(place, schema, document, see);
-    }
-    fn visit_elements(
-        place: &str,
-        schema: &Value,
-        document: &Value,
-        see: &mut impl FnMut(&str, &Value),
-    ) {
-        if let Some(items) = schema.get("items") {
-            visit(&format!("{place}[]"), items, document, see);
-        }
-        for variant in schema["oneOf"].as_array().into_iter().flatten() {
-            visit(place, variant, document, see);
-        }
-    }
+    let mut seen = BTreeSet::new();
     for (name, operation) in operations(document) {
         let schema = &operation["requestBody"]["content"][JSON]["schema"];
         let is_of_platform = name.contains("/hooks/");
         if !schema.is_null() && !is_of_platform {
-            visit(&name, schema, document, see);
+            visit(&name, schema, document, &mut seen, see);
         }
+    }
+}
+
+fn visit<'d>(
+    place: &str,
+    schema: &'d Value,
+    document: &'d Value,
+    seen: &mut BTreeSet<&'d str>,
+    see: &mut impl FnMut(&str, &Value),
+) {
+    if let Some(target) = schema["$ref"].as_str() {
+        let schema = document.pointer(&target[1..]).expect("the reference leads somewhere");
+        if seen.insert(target) {
+            visit(target, schema, document, seen, see);
+        }
+        return;
+    }
+    let kind = &schema["type"];
+    if kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object"))) {
+        see(place, schema);
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        visit(&format!("{place}.{name}"), property, document, seen, see);
+    }
+    if let Some(items) = schema.get("items") {
+        visit(&format!("{place}[]"), items, document, seen, see);
+    }
+    for variant in schema["oneOf"].as_array().into_iter().flatten() {
+        visit(place, variant, document, seen, see);
     }
 }
 
@@ -61,6 +68,12 @@ fn requests_refuse_unknown_fields_at_every_depth() {
     let document = parsed_document();
     let mut closed_count = 0;
     each_request_object(&document, &mut |place, schema| {
+        if place.ends_with("/PatchAttributes") {
+            // The caller chooses the names; the values have a schema.
+            assert_eq!(schema["propertyNames"]["pattern"], ATTRIBUTE_NAME, "{place}");
+            assert!(schema["additionalProperties"]["oneOf"].is_array(), "{place}");
+            return;
+        }
         let has_any_content = place.ends_with("/JsonObject")
             || ["custom_json_value", "android_json", "ios_json"]
                 .iter()
@@ -179,6 +192,8 @@ fn every_operation_lists_its_statuses() {
         ("get /v1/notifications/{id}", "200 400 401 404 429 500 503"),
         ("get /v1/polls/{id}", "200 400 401 429 500 503"),
         ("get /v1/enrichments/{campaign_id}", "200 304 400 401 404 429 500 503"),
+        ("patch /v1/users/{user_id}", "200 400 401 404 413 429 500 503"),
+        ("post /v1/segments/preview", "200 400 401 409 413 429 500 503"),
         ("put /admin/v1/apps/{id}/web", "200 400 401 404 413 429 500 503"),
         ("post /web/v1/{app_id}/devices", "200 400 401 413 429 500 503"),
         ("get /docs/{file}", "200 400 404 500 503"),
@@ -192,6 +207,24 @@ fn every_operation_lists_its_statuses() {
         let statuses: Vec<&str> =
             operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(statuses.join(" "), expected, "{name}");
+    }
+}
+
+#[test]
+fn path_parameters_have_bounds() {
+    let document = parsed_document();
+    let all = operations(&document);
+    for (operation, name) in [
+        ("get /v1/devices/{device_id}", "device_id"),
+        ("patch /v1/users/{user_id}", "user_id"),
+        ("put /v1/segments/{name}", "name"),
+    ] {
+        let (_, found) = all.iter().find(|(other, _)| other == operation).unwrap();
+        let parameter = &found["parameters"][0];
+        assert_eq!((&parameter["name"], &parameter["in"]), (&json!(name), &json!("path")));
+        let schema = &parameter["schema"];
+        assert_eq!((&schema["minLength"], &schema["maxLength"]), (&json!(1), &json!(255)));
+        assert_eq!(schema.get("format"), None, "{operation}");
     }
 }
 
@@ -218,6 +251,10 @@ fn the_api_of_applications_comes_first() {
         "/v1/notifications/preview",
         "/v1/devices",
         "/v1/tags",
+        "/v1/users",
+        "/v1/segments",
+        "/v1/segments/preview",
+        "/v1/segments/{name}",
         "/v1/campaigns",
         "/v1/feeds",
         "/v1/webhooks",
@@ -233,6 +270,8 @@ fn the_api_of_applications_comes_first() {
         named.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(of_path("/v1/notifications"), ["post", "get"]);
+    assert_eq!(of_path("/v1/users/{user_id}"), ["get", "patch", "delete"]);
+    assert_eq!(of_path("/v1/segments/{name}"), ["get", "put", "delete"]);
     assert_eq!(of_path("/v1/campaigns/{id}"), ["get", "put", "delete"]);
     assert_eq!(of_path("/v1/webhooks/{id}"), ["get", "patch", "delete"]);
     let document: Value = serde_json::from_str(&text).unwrap();
@@ -246,6 +285,8 @@ fn the_api_of_applications_comes_first() {
             { "name": "Events" },
             { "name": "Devices" },
             { "name": "Statistics" },
+            { "name": "Users" },
+            { "name": "Segments" },
             { "name": "Campaigns" },
             { "name": "Feeds" },
             { "name": "Outgoing webhooks and the event stream" },

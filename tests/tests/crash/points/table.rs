@@ -156,7 +156,10 @@ fn audience() -> Vec<Call> {
         let tag = json!({"name": "t", "type": "bool", "value": true});
         post("/v1/devices/d-{n}/tags", json!({"tags": [tag]}))
     };
-    let one = "/v1/devices/d-{n}";
+    let (one, user) = ("/v1/devices/d-{n}", "/v1/users/u-{n}");
+    let log_in = || put("/v1/devices/d-{n}/user", json!({"user_id": "u-{n}"}));
+    let person_with_plan = || (Method::PATCH, user, json!({"attributes": {"plan": "pro"}}));
+    let segment = || put("/v1/segments/s-{n}", json!({"audience": {"tag": "t"}}));
     let person = json!({"platform": "fb-messenger", "recipient_id": "24{n}"});
     let chat = json!({"id": "#{n}", "type": "private"});
     let message = json!({"message_id": 1, "date": 1, "text": "/start", "chat": chat,
@@ -174,6 +177,20 @@ fn audience() -> Vec<Call> {
         call("set_tags", tag(), one).after(vec![phone()]),
         call("remove_tag", delete("/v1/devices/d-{n}/tags/t"), one)
             .after(vec![phone(), tag()])
+            .again(404),
+        call(
+            "change_attributes",
+            (Method::PATCH, "/v1/devices/d-{n}/attributes", json!({"plan": "pro-{n}"})),
+            one,
+        )
+        .after(vec![phone()]),
+        call("log_in", log_in(), one).after(vec![phone()]),
+        call("log_out", delete("/v1/devices/d-{n}/user"), one).after(vec![phone(), log_in()]),
+        call("change_user", person_with_plan(), user),
+        call("delete_user", delete(user), user).after(vec![person_with_plan()]).again(404),
+        call("put_segment", segment(), "/v1/segments"),
+        call("delete_segment", delete("/v1/segments/s-{n}"), "/v1/segments")
+            .after(vec![segment()])
             .again(404),
         call(
             "take_inbound",

@@ -10,7 +10,7 @@ use notify_core::{
 };
 
 use crate::reasons;
-use crate::store::{DeliveryFacts, DeliveryProgress, Outcome};
+use crate::store::{DeliveryFacts, DeliveryProgress, DeviceFacts, Outcome};
 
 /// The current status of the provider of the device's platform.
 pub(super) struct Channel {
@@ -64,8 +64,15 @@ impl ExplanationBuilder<'_> {
                 self.add_waiting(is_eligible)
             }
             DeliveryProgress::Skipped => {
-                let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
-                    had no address. That may have changed since";
+                let notification = &self.facts.notification;
+                let detail = if notification.has_condition || notification.names_users {
+                    "it was skipped at sending time: it lacked the tag, did not meet the condition of \
+                     the audience, had another user, was disabled or had no address. That may have \
+                     changed since"
+                } else {
+                    "it was skipped at sending time: it lacked the tag, was disabled or had no \
+                     address. That may have changed since"
+                };
                 self.add(None, StepKind::PassedOver, detail);
                 self.add_moved_address();
                 ExplainedOutcome::NotTargeted
@@ -186,6 +193,8 @@ impl ExplanationBuilder<'_> {
                 format!(
                     "the notification names this device under {other}, but its platform is {platform}"
                 )
+            } else if notification.names_users {
+                "it names users, and the device belonged to none of them".to_owned()
             } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
@@ -196,7 +205,9 @@ impl ExplanationBuilder<'_> {
             self.add(fixed_at, StepKind::NotTargeted, detail);
             return false;
         }
-        let detail = if notification.names_devices && proven_at.is_none() {
+        let detail = if notification.names_users {
+            "it names the user of the device".to_owned()
+        } else if notification.names_devices && proven_at.is_none() {
             "the notification names this device. The next lines say whether it can receive"
                 .to_owned()
         } else if notification.names_devices {
@@ -241,6 +252,7 @@ impl ExplanationBuilder<'_> {
                 self.add(None, StepKind::LacksTag, detail);
             }
         }
+        is_eligible &= !self.add_mismatches();
         if !self.add_disabled() {
             self.add(None, StepKind::Enabled, "is enabled now");
         }
@@ -250,6 +262,21 @@ impl ExplanationBuilder<'_> {
             self.add_no_address();
         }
         is_eligible
+    }
+
+    /// Adds why the device does not belong to the audience now: its user, and the condition. Returns
+    /// whether it does not.
+    fn add_mismatches(&mut self) -> bool {
+        let DeviceFacts { user_changed, unmet, .. } = &self.facts.device;
+        if *user_changed {
+            let detail = "is not logged in now as the user to whom the notification went";
+            self.add(None, StepKind::UserChanged, detail);
+        }
+        if let Some(unmet) = unmet {
+            let detail = format!("does not meet `{unmet}` now");
+            self.add(None, StepKind::FailsAudience, detail);
+        }
+        *user_changed || unmet.is_some()
     }
 
     fn add_no_address(&mut self) {
@@ -421,12 +448,14 @@ impl ExplanationBuilder<'_> {
 // Attempts and outcomes.
 
 /// Reasons that the server gives, as opposed to a provider's answers.
-const OWN_REASONS: [&str; 5] = [
+const OWN_REASONS: [&str; 7] = [
     reasons::PROVIDER_NOT_CONFIGURED,
     reasons::CREDENTIALS_REFUSED,
     reasons::OVERTAKEN,
     reasons::EXPIRED,
     reasons::CANCELED,
+    reasons::USER_CHANGED,
+    reasons::FAILS_AUDIENCE,
 ];
 
 impl ExplanationBuilder<'_> {
@@ -437,13 +466,14 @@ impl ExplanationBuilder<'_> {
             return ExplainedOutcome::Pending;
         };
         self.add_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
+        let is_excluded = self.add_mismatches();
         let is_disabled = self.add_disabled();
         if !self.facts.device.has_address {
             self.add_no_address();
         }
         self.add_channel();
         let (at, mut detail) = self.next_attempt(*due_at);
-        if is_disabled || !self.facts.device.has_address {
+        if is_excluded || is_disabled || !self.facts.device.has_address {
             detail.push_str("; it ends then, unless the device has changed");
         }
         self.add(at, StepKind::NextAttempt, detail);
@@ -468,6 +498,17 @@ impl ExplanationBuilder<'_> {
                 if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
                     let detail = "the platform's provider was not configured";
                     self.add(Some(at), StepKind::ProviderNotConfigured, detail);
+                } else if reason == Some(reasons::USER_CHANGED) {
+                    let detail =
+                        "was no longer logged in as the user to whom the notification went";
+                    self.add(Some(at), StepKind::UserChanged, detail);
+                } else if reason == Some(reasons::FAILS_AUDIENCE) {
+                    let now = match &self.facts.device.unmet {
+                        Some(unmet) => format!("; it does not meet `{unmet}` now"),
+                        None => String::new(),
+                    };
+                    let detail = format!("no longer met the condition of the audience{now}");
+                    self.add(Some(at), StepKind::FailsAudience, detail);
                 }
                 let hint = match reason {
                     Some("address_not_allowed") => {

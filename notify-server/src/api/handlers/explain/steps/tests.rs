@@ -24,6 +24,8 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             cancel_requested_at: None,
             platforms: vec![Platform::Android],
             names_devices: false,
+            names_users: false,
+            has_condition: false,
             tag: None,
             local_time: None,
         },
@@ -31,6 +33,8 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             platform: Platform::Android,
             is_named: false,
             has_tag: false,
+            user_changed: false,
+            unmet: None,
             push_disabled: false,
             dead: None,
             has_address: true,
@@ -92,7 +96,56 @@ const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
 type Row = (DeliveryFacts, ExplainedOutcome, String);
 
 fn rows() -> Vec<Row> {
-    [settled_rows(), rows_to_come(), rows_not_targeted()].concat()
+    [settled_rows(), rows_to_come(), rows_not_targeted(), rows_of_audiences()].concat()
+}
+
+fn has_another_user(facts: &mut DeliveryFacts) {
+    facts.notification.names_devices = true;
+    facts.notification.names_users = true;
+    facts.device.is_named = true;
+    facts.device.user_changed = true;
+}
+
+fn fails_condition(facts: &mut DeliveryFacts) {
+    facts.notification.has_condition = true;
+    facts.device.unmet = Some("tag = vip".into());
+}
+
+fn rows_of_audiences() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
+        (
+            with(facts(DeliveryProgress::InOpenPage), has_another_user),
+            NotTargeted,
+            after_start("user_changed enabled has_address passed_over"),
+        ),
+        (
+            with(facts(DeliveryProgress::Skipped), fails_condition),
+            NotTargeted,
+            after_start("fails_audience enabled has_address passed_over"),
+        ),
+        (
+            with(retrying(), has_another_user),
+            Pending,
+            after_start(
+                "enabled@3000 has_address@3000 attempted@3000 user_changed next_attempt@9000",
+            ),
+        ),
+        (
+            settled(Outcome::Failed, Some("user_changed"), 1),
+            Failed,
+            after_start(
+                "enabled@4000 has_address@4000 attempted@4000 user_changed@4000 failed@4000",
+            ),
+        ),
+        (
+            settled(Outcome::Failed, Some("fails_audience"), 1),
+            Failed,
+            after_start(
+                "enabled@4000 has_address@4000 attempted@4000 fails_audience@4000 failed@4000",
+            ),
+        ),
+    ]
 }
 
 fn tag(facts: &mut DeliveryFacts) {
@@ -366,8 +419,8 @@ fn details_of_pending() -> [Detail; 5] {
     ]
 }
 
-fn details_of_the_target() -> [Detail; 4] {
-    use StepKind::{NotTargeted, PassedOver, Started, Targeted};
+fn details_of_the_target() -> [Detail; 6] {
+    use StepKind::{FailsAudience, NotTargeted, PassedOver, Started, Targeted};
     let named = |is_named| {
         with(facts(DeliveryProgress::None), |facts| {
             facts.notification.names_devices = true;
@@ -379,7 +432,13 @@ fn details_of_the_target() -> [Detail; 4] {
     let not_targeted = "it names devices, and this one is not among those on android";
     let passed_over = "it was skipped at sending time: it lacked the tag, was disabled or had no \
                        address. That may have changed since";
+    let skipped_in_audience = "it was skipped at sending time: it lacked the tag, did not meet the \
+                               condition of the audience, had another user, was disabled or had no \
+                               address. That may have changed since";
+    let of_condition = || with(facts(DeliveryProgress::Skipped), fails_condition);
     [
+        (of_condition(), available(), PassedOver, skipped_in_audience),
+        (of_condition(), available(), FailsAudience, "does not meet `tag = vip` now"),
         (named(true), available(), Started, started),
         (named(true), available(), Targeted, targeted),
         (named(false), available(), NotTargeted, not_targeted),
