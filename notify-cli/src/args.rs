@@ -56,9 +56,15 @@ pub(crate) enum Command {
     /// Read and cancel notifications.
     #[command(subcommand)]
     Notifications(commands::notifications::Notifications),
-    /// Register, read, tag and delete devices.
+    /// Register, read, tag, log in and delete devices.
     #[command(subcommand)]
     Devices(Devices),
+    /// Read, change and delete users, who have devices and attributes.
+    #[command(subcommand)]
+    Users(commands::users::Users),
+    /// Read, set, delete and preview segments: audiences with a name.
+    #[command(subcommand)]
+    Segments(commands::segments::Segments),
     /// List the tags of the application.
     #[command(subcommand)]
     Tags(commands::devices::Tags),
@@ -166,7 +172,7 @@ fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 pub(crate) enum Devices {
     #[command(flatten)]
     Plain(commands::devices::Devices),
-    /// Register or subscribe the devices of a file, with their tags.
+    /// Register or subscribe the devices of a file, with their users, tags and attributes.
     Import(Import),
 }
 

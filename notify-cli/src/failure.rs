@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use notify_client::{Error, KeyKind};
+use notify_client::{Error, KeyKind, notify_core::ExpressionError};
 
 // Exit statuses, as the help text lists them.
 
@@ -26,6 +26,14 @@ pub(crate) enum Failure {
     /// The arguments or the configuration are wrong.
     #[error("{0}")]
     Usage(String),
+    /// A text is no expression of an audience.
+    #[error("{what}: {}", error.message)]
+    Expression {
+        /// The option or the file with the text.
+        what: String,
+        /// What is wrong, and where.
+        error: ExpressionError,
+    },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -109,7 +117,7 @@ impl Failure {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::File { .. } => USAGE,
+            Self::Usage(_) | Self::Expression { .. } | Self::File { .. } => USAGE,
             Self::NotFound(_) | Self::NoMatch(_) => NOT_FOUND,
             Self::Declined
             | Self::CampaignsDiffer(_)
@@ -166,6 +174,14 @@ impl Failure {
             }
             _ => vec![self.to_string()],
         }
+    }
+}
+
+impl Failure {
+    /// The lines below the message: the line of an expression, and a mark at the place that is wrong.
+    pub(crate) fn place(&self) -> Vec<String> {
+        let Self::Expression { error, .. } = self else { return Vec::new() };
+        error.to_string().lines().take(2).map(|line| format!("  {line}")).collect()
     }
 }
 

@@ -10,8 +10,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use notify_client::{
     Error,
     notify_core::{
-        DeliveryOutcome, DeviceState, NotificationStatus, Platform, ProviderKind, Request,
-        Timestamp, json::JsonObject,
+        Audience, DeliveryOutcome, DeviceState, NotificationStatus, Platform, ProviderKind,
+        PutSegment, Request, Timestamp, UserState, json::JsonObject,
     },
 };
 
@@ -51,6 +51,30 @@ pub(crate) fn request<R: Request>(path: &Path) -> Result<R, Failure> {
     let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
     R::parse(&body, now).map_err(Error::Invalid)?;
     Ok(R::from_json(&body).map_err(Error::Invalid)?)
+}
+
+/// Parses an audience: JSON if it begins with `{`, the content of a file for `@FILE`, otherwise an
+/// expression. `what` is the option or the argument with the text.
+pub(crate) fn audience(what: &str, text: &str) -> Result<Audience, Failure> {
+    let Some(path) = text.strip_prefix('@') else { return audience_text(what, text) };
+    let path = Path::new(path);
+    let content = String::from_utf8(read(path)?)
+        .map_err(|_| Failure::Usage(format!("{}: is not UTF-8", path.display())))?;
+    audience_text(&path.display().to_string(), &content)
+}
+
+/// Parses the expression or the JSON of an audience.
+fn audience_text(what: &str, text: &str) -> Result<Audience, Failure> {
+    if !text.trim_start().starts_with('{') {
+        return Audience::parse_expression(text)
+            .map_err(|error| Failure::Expression { what: what.to_owned(), error });
+    }
+    let object =
+        json_object(text.trim()).map_err(|error| Failure::Usage(format!("{what}: {error}")))?;
+    // In a request, the errors have the path of the API.
+    let body = format!(r#"{{"audience":{}}}"#, object.as_str());
+    let request = PutSegment::from_json(body.as_bytes()).map_err(Error::Invalid)?;
+    Ok(request.audience.expect("an object that is no condition is an error"))
 }
 
 /// A JSON object given as an argument.
@@ -165,6 +189,12 @@ pub(crate) fn status() -> impl TypedValueParser<Value = NotificationStatus> {
         .map(|name| name.parse().expect("the values are the names of statuses"))
 }
 
+/// Parses whether a user was reached.
+pub(crate) fn user_state() -> impl TypedValueParser<Value = UserState> {
+    PossibleValuesParser::new(UserState::NAMES)
+        .map(|name| name.parse().expect("the values are the names of states"))
+}
+
 /// Parses the state of a device.
 pub(crate) fn device_state() -> impl TypedValueParser<Value = DeviceState> {
     PossibleValuesParser::new(DeviceState::NAMES)
@@ -189,6 +219,52 @@ mod tests {
         assert!(instant("now").unwrap() > Timestamp(1_767_323_045_000));
         for wrong in ["", "tomorrow", "2026-01-02", "1.5", "+10m", "2h"] {
             assert!(instant(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_audience_is_an_expression_or_json() {
+        let vip = Audience::tag("vip");
+        for (text, expected) in [
+            ("tag = vip", vip.clone()),
+            (r#"{"tag": "vip"}"#, vip.clone()),
+            (" \n{\"tag\":\"vip\"}\n", vip.clone()),
+            ("not tag = vip", vip.clone().negate()),
+            (r#"{"not": {"tag": "vip"}}"#, vip.negate()),
+            // A number in quotes is a text.
+            ("seats = 3", Audience::attribute("seats").is(3)),
+            ("seats = \"3\"", Audience::attribute("seats").is("3")),
+        ] {
+            assert_eq!(audience("--audience", text).unwrap(), expected, "{text}");
+        }
+        for (text, status, lines) in [
+            ("", 2, vec!["--audience: expected a condition, such as `tag = vip`", "  ", "  ^"]),
+            (
+                "tag = vip an",
+                2,
+                vec![
+                    "--audience: expected `and`, `or` or the end",
+                    "  tag = vip an",
+                    "            ^",
+                ],
+            ),
+            (r#"{"tag""#, 2, vec!["--audience: not a JSON object: "]),
+            (
+                r#"{"tga": "vip"}"#,
+                3,
+                vec![
+                    "audience: must have exactly one of all, any, not, segment, tag,",
+                    "audience.tga: unknown field, did you mean `tag`?",
+                ],
+            ),
+            ("@absent.json", 2, vec!["absent.json: "]),
+        ] {
+            let failure = audience("--audience", text).unwrap_err();
+            let seen = [failure.lines(None), failure.place()].concat();
+            assert_eq!((failure.status(), seen.len()), (status, lines.len()), "{text}: {seen:?}");
+            for (line, start) in seen.iter().zip(lines) {
+                assert!(line.starts_with(start), "{text}: {seen:?}");
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! results. All rules for requests are those of the server.
 
 mod args;
+mod attribute;
 mod campaign_files;
 mod commands;
 mod confirm;
@@ -42,6 +43,9 @@ fn main() -> ExitCode {
             let _ = session.out.flush();
             for line in failure.lines(session.server()) {
                 output::print_error(&line);
+            }
+            for line in failure.place() {
+                output::print_message(&line);
             }
             ExitCode::from(failure.status())
         }

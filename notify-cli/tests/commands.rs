@@ -12,6 +12,10 @@ async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
     for (line, body, request, request_body) in rows {
         let fixture = Fixture::with_body(body.clone()).await;
         fixture.file("body.json", TEMPLATE);
+        fixture.file("expression.txt", EXPRESSION);
+        fixture.file("vip.json", r#" { "tag": "vip" } "#);
+        fixture.file("put.json", r#"{"audience": {"tag": "vip"}}"#);
+        fixture.file("preview.json", r#"{"audience": {"segment": "fans"}, "platforms": ["ios"]}"#);
         let args: Vec<&str> = line.split_whitespace().collect();
         let run = fixture.run(&args).assert_success();
         let mut calls = fixture.received().await;
@@ -25,6 +29,8 @@ async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
 
 const TEMPLATE: &str =
     r#"{"name": "spring", "layout_id": "content_with_two", "settings": {}, "features": []}"#;
+
+const EXPRESSION: &str = "tag = vip\n";
 
 fn template() -> Value {
     serde_json::from_str(TEMPLATE).unwrap()
@@ -173,6 +179,250 @@ async fn device_commands_make_the_requests() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_for_users_make_the_requests() {
+    let user = json!({
+        "user_id": "u/7", "attributes": {"plan": "pro"}, "created_at": 1, "updated_at": 2,
+        "devices": [{"device_id": "a", "platform": "ios", "enabled": true}],
+    });
+    check(vec![
+        (
+            "users list --limit 1 --cursor c",
+            json!({ "users": [user], "next_cursor": null }),
+            "GET /v1/users?limit=1&cursor=c".to_owned(),
+            None,
+        ),
+        ("users get u/7", user.clone(), "GET /v1/users/u%2F7".to_owned(), None),
+        ("users show u/7", user.clone(), "GET /v1/users/u%2F7".to_owned(), None),
+        (
+            "users set u/7 --attribute plan=pro --attribute seats=-3 --attribute trial=true \
+             --attribute zip=\"10115\" --attribute note= --remove old",
+            user.clone(),
+            "PATCH /v1/users/u%2F7".to_owned(),
+            Some(json!({ "attributes": {
+                "plan": "pro", "seats": -3, "trial": true, "zip": "10115", "note": "", "old": null,
+            } })),
+        ),
+        ("users set u/7", user, "PATCH /v1/users/u%2F7".to_owned(), Some(json!({}))),
+        ("users delete u/7", done(), "DELETE /v1/users/u%2F7".to_owned(), None),
+        (
+            "users delete u/7 --keep-devices",
+            done(),
+            "DELETE /v1/users/u%2F7?devices=keep".to_owned(),
+            None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_for_devices_of_users_make_the_requests() {
+    let of_notification = json!({
+        "users": [{"user_id": null, "state": "reached", "devices": 1}], "next_cursor": null,
+    });
+    check(vec![
+        (
+            "devices login a/b u/7",
+            done(),
+            "PUT /v1/devices/a%2Fb/user".to_owned(),
+            Some(json!({ "user_id": "u/7" })),
+        ),
+        ("devices logout a/b", done(), "DELETE /v1/devices/a%2Fb/user".to_owned(), None),
+        (
+            "devices attributes a/b plan=a=b seats=2.5 --remove old --remove trial",
+            done(),
+            "PATCH /v1/devices/a%2Fb/attributes".to_owned(),
+            Some(json!({ "plan": "a=b", "seats": 2.5, "old": null, "trial": null })),
+        ),
+        (
+            "devices attributes a --remove old",
+            done(),
+            "PATCH /v1/devices/a/attributes".to_owned(),
+            Some(json!({ "old": null })),
+        ),
+        (
+            "devices list --user u/7 --segment fans",
+            json!({ "devices": [], "next_cursor": null }),
+            "GET /v1/devices?segment=fans&user_id=u%2F7".to_owned(),
+            None,
+        ),
+        (
+            "devices register a --platform ios --user u/7",
+            done(),
+            "POST /v1/devices".to_owned(),
+            Some(json!({
+                "device_id": "a", "platform": "ios", "sdk_type": "ios_push", "user_id": "u/7",
+            })),
+        ),
+        (
+            "subscriptions create --platform chatapp --recipient-id 4711 --user u/7",
+            created(),
+            "POST /v1/subscriptions".to_owned(),
+            Some(json!({ "platform": "chatapp", "recipient_id": "4711", "user_id": "u/7" })),
+        ),
+        (
+            "notifications users n --state reached --limit 2",
+            of_notification,
+            "GET /v1/notifications/n/users?limit=2&state=reached".to_owned(),
+            None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_for_segments_make_the_requests() {
+    let vip = json!({ "tag": "vip" });
+    let segment = json!({ "name": "a/b", "audience": vip, "created_at": 1, "updated_at": 2 });
+    let preview = json!({ "platforms": [{"platform": "ios", "devices": 3, "exact": true}] });
+    let body = json!({ "audience": vip });
+    check(vec![
+        (
+            "segments list",
+            json!({ "segments": [segment], "next_cursor": null }),
+            "GET /v1/segments".to_owned(),
+            None,
+        ),
+        ("segments get a/b", segment.clone(), "GET /v1/segments/a%2Fb".to_owned(), None),
+        ("segments delete a/b", done(), "DELETE /v1/segments/a%2Fb".to_owned(), None),
+        (
+            r#"segments set a/b {"tag":"vip"}"#,
+            segment.clone(),
+            "PUT /v1/segments/a%2Fb".to_owned(),
+            Some(body.clone()),
+        ),
+        (
+            "segments set a/b @expression.txt",
+            segment.clone(),
+            "PUT /v1/segments/a%2Fb".to_owned(),
+            Some(body.clone()),
+        ),
+        (
+            "segments set a/b @vip.json",
+            segment.clone(),
+            "PUT /v1/segments/a%2Fb".to_owned(),
+            Some(body.clone()),
+        ),
+        (
+            "segments set a/b --file put.json",
+            segment,
+            "PUT /v1/segments/a%2Fb".to_owned(),
+            Some(body),
+        ),
+        (
+            "segments preview @expression.txt --platform ios --platform web",
+            preview.clone(),
+            "POST /v1/segments/preview".to_owned(),
+            Some(json!({ "audience": vip, "platforms": ["ios", "web"] })),
+        ),
+        (
+            "segments preview --file preview.json",
+            preview,
+            "POST /v1/segments/preview".to_owned(),
+            Some(json!({ "audience": {"segment": "fans"}, "platforms": ["ios"] })),
+        ),
+    ])
+    .await;
+}
+
+/// An audience has blanks, so these commands are lists of arguments.
+#[tokio::test(flavor = "multi_thread")]
+async fn send_has_users_and_an_audience() {
+    let seats = json!({ "attribute": "seats", "at_least": 3 });
+    let (vip, fans) = (json!({ "tag": "vip" }), json!({ "segment": "fans" }));
+    for (args, body) in [
+        (
+            vec!["--user", "u/7", "--user", "u/8"],
+            json!({ "text": "Hi", "user_ids": ["u/7", "u/8"] }),
+        ),
+        (
+            vec!["--user", "u", "--platform", "ios", "--audience", "seats >= 3"],
+            json!({ "text": "Hi", "user_ids": ["u"], "platforms": ["ios"], "audience": seats }),
+        ),
+        (
+            vec!["--platform", "ios", "--audience", "tag = vip and seats >= 3"],
+            json!({ "text": "Hi", "platforms": ["ios"], "audience": {"all": [vip, seats]} }),
+        ),
+        (
+            vec!["--platform", "ios", "--audience", r#"{"not": {"tag": "vip"}}"#],
+            json!({ "text": "Hi", "platforms": ["ios"], "audience": {"not": vip} }),
+        ),
+        (
+            vec!["--platform", "ios", "--segment", "fans"],
+            json!({ "text": "Hi", "platforms": ["ios"], "audience": fans }),
+        ),
+        (
+            vec!["--device", "a", "--segment", "fans", "--audience", "@expression.txt"],
+            json!({ "text": "Hi", "device_ids": ["a"], "audience": {"all": [fans, vip]} }),
+        ),
+        (
+            vec!["--platform", "ios", "--segment", "fans", "--audience", "tag = vip or seats >= 3"],
+            json!({ "text": "Hi", "platforms": ["ios"],
+                "audience": {"all": [fans, {"any": [vip, seats]}]} }),
+        ),
+    ] {
+        let fixture = Fixture::with_body(created()).await;
+        fixture.file("expression.txt", EXPRESSION);
+        let run = fixture.run(&[&["send", "--text", "Hi"], &args[..]].concat());
+        assert_eq!((run.status, run.json()), (0, created()), "{args:?}: {run:?}");
+        let expected = ("POST /v1/notifications".to_owned(), Some(body));
+        assert_eq!(fixture.received().await[0], expected, "{args:?}");
+    }
+    let fixture = Fixture::with_body(created()).await;
+    let mut command =
+        fixture.command(&["send", "--text", "Hi", "--platform", "ios", "--audience", "@-"]);
+    command.write_stdin(EXPRESSION);
+    common::finish(command).assert_success();
+    let body = json!({ "text": "Hi", "platforms": ["ios"], "audience": vip });
+    assert_eq!(fixture.received().await[0].1, Some(body));
+}
+
+/// The mark is below the place that is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_audience_is_not_sent() {
+    let fixture = Fixture::with_body(created()).await;
+    fixture.file("wrong.txt", "tag = vip\nan plan = x\n");
+    let send = ["send", "--text", "Hi", "--platform", "ios", "--audience"];
+    for (args, status, text) in [
+        (
+            [&send[..], &["platform = ios an tag = vip"]].concat(),
+            2,
+            "error: --audience: expected `and`, `or` or the end\n\
+            \x20 platform = ios an tag = vip\n\
+            \x20                ^\n",
+        ),
+        (
+            vec!["segments", "set", "vip", "tag >= 3"],
+            2,
+            "error: audience: `tag` takes only `=`\n  tag >= 3\n      ^\n",
+        ),
+        (
+            vec!["segments", "preview", "@wrong.txt"],
+            2,
+            "error: wrong.txt: expected `and`, `or` or the end\n  an plan = x\n  ^\n",
+        ),
+        (
+            [&send[..], &[r#"{"any": []}"#]].concat(),
+            3,
+            "error: audience.any: must hold at least 1 condition\n",
+        ),
+        (
+            vec!["segments", "set", "vip", "segment = fans"],
+            3,
+            "error: audience.segment: a segment must not name another segment\n",
+        ),
+        (
+            vec!["segments", "set", "preview", "tag = vip"],
+            2,
+            "error: name: must not be `preview`\n",
+        ),
+    ] {
+        let run = fixture.run(&args);
+        assert_eq!((run.status, &*run.stderr), (status, text), "{args:?}");
+    }
+    assert!(fixture.requests().await.is_empty());
+}
+
 /// Resources are printed as the server returns them.
 #[tokio::test(flavor = "multi_thread")]
 async fn read_commands_make_the_requests() {
@@ -184,6 +434,8 @@ async fn read_commands_make_the_requests() {
         "id": "mine", "status": "completed", "origin": "created", "created_at": 1, "send_at": 1,
         "started_at": 1, "completed_at": 2, "request": {"text": "Hi"}, "counts": counts,
         "by_platform": [], "failures": [],
+        "audience": {"any": [{"tag": "vip"}, {"attribute": "seats", "at_least": 3}]},
+        "users": {"named": 3, "reached": 1, "unreached": 1, "pending": 0, "unknown": 1},
         "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
     });
     let device = json!({
@@ -191,7 +443,8 @@ async fn read_commands_make_the_requests() {
         "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
         "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
         "timezone": null, "country": null, "utc_offset": null, "language": "en",
-        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
+        "device_description": null, "tags": [], "user_id": "user-7", "attributes": {"seats": 3},
+        "enabled": true, "disabled_reason": null,
         "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"},
         "created_at": 1, "updated_at": 2,
     });
@@ -554,6 +807,27 @@ async fn a_send_to_unknown_devices_is_a_warning() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_to_unknown_users_is_a_warning() {
+    for (users, unknown, text) in [
+        (&["a"][..], 1, "no user has the given id"),
+        (&["a", "b"], 2, "no user has one of the 2 given ids"),
+        (
+            &["a,b"],
+            1,
+            "no user has the given id; `a,b` is one id that contains a comma: repeat --user for each id",
+        ),
+    ] {
+        let created = json!({ "id": ID, "unknown": unknown });
+        let fixture = Fixture::with_body(created.clone()).await;
+        let options = users.iter().flat_map(|id| ["--user", id]);
+        let args: Vec<&str> = ["send", "--text", "Hi"].into_iter().chain(options).collect();
+        let run = fixture.run(&args);
+        let text = format!("warning: no device receives it: {text}\n");
+        assert_eq!((run.status, &run.stderr, run.json()), (0, &text, created), "{users:?}");
+    }
+}
+
 /// The command prints why a device receives nothing at once, so that users need not search for it later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_send_warns_of_each_unreachable_device() {
@@ -590,6 +864,8 @@ async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
     let many: Vec<String> = (0..11).map(|nth| format!("--device=d{nth}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let tagged = ["--platform", "web", "--tag", "nosuch"];
+    let user = ["--user", "a", "--user", "b"];
+    let segment = ["--platform", "web", "--segment", "empty"];
     for (target, devices, unknown, warning) in [
         (&many[..], 11, None, None),
         (&many[..], 8, Some(2), Some("3 of 11 given devices receive nothing now; unknown ids: 2")),
@@ -601,10 +877,24 @@ async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
         ),
         (&tagged, 1, None, None),
         (&tagged, 0, None, Some("no device with that tag would receive it now; is the tag right?")),
+        (&user, 1, None, None),
+        (&user, 0, None, Some("no device of the given users would receive it now")),
+        (&user, 2, Some(1), Some("unknown ids: 1 of 2")),
+        (&segment, 5, None, None),
+        (
+            &segment,
+            0,
+            None,
+            Some(
+                "no device that meets the condition would receive it now; is the condition right?",
+            ),
+        ),
     ] {
         let created = json!({ "id": ID });
+        // The warning replaces the problem of each platform.
+        let problems = if devices == 0 { vec!["no device would be reached now"] } else { vec![] };
         let platform = json!({ "platform": "web", "devices": devices, "payload": {}, "headers": {},
-            "bytes": 2, "limit": 4096, "problems": [] });
+            "bytes": 2, "limit": 4096, "problems": problems });
         let preview = match unknown {
             Some(unknown) => json!({ "platforms": [platform], "unknown": unknown }),
             None => json!({ "platforms": [platform] }),
@@ -893,6 +1183,16 @@ async fn every_command_prints_the_unknown_id() {
         ("campaigns enable ID", CAMPAIGN),
         ("campaigns delete ID", CAMPAIGN),
         ("feeds delete ID", "no feed has the id `ID`"),
+        ("users get u", "no user has the id `u`"),
+        ("users delete u", "no user has the id `u`"),
+        ("users delete u --keep-devices", "no user has the id `u`"),
+        ("segments get vip", "no segment has the name `vip`"),
+        ("segments delete vip", "no segment has the name `vip`"),
+        ("devices login d u", "no device has the id `d`"),
+        ("devices logout d", "no device has the id `d`"),
+        ("devices attributes d plan=pro", "no device has the id `d`"),
+        ("notifications users n", "no notification has the id `n`"),
+        ("notifications users n --all", "no notification has the id `n`"),
     ] {
         let fixture =
             Fixture::with_responses(vec![response(404, &json!({ "errors": ["not found"] }))]).await;

@@ -703,6 +703,81 @@ async fn tags_are_set_after_the_registration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn users_and_attributes_are_set_with_the_registration() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file(
+        "devices.csv",
+        "device_id,platform,User ID,tags,attribute:plan,attribute:seats\n\
+         a,ios,user-7,vip,pro,3\n\
+         b,ios,,,\"\"\"3\"\"\",\n\
+         c,ios,user-7,,,\n\
+         d,ios,,,\"\"\"3\",\n",
+    );
+    let run = fixture.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
+    check_summary(&run, 4, 3, 1, 3);
+    let device = |id: &str, user: Option<&str>| {
+        let mut body = json!({ "device_id": id, "platform": "ios", "sdk_type": "ios_push" });
+        if let Some(user) = user {
+            body["user_id"] = json!(user);
+        }
+        ("POST /v1/devices".to_owned(), Some(body))
+    };
+    let attributes =
+        |id: &str, body: Value| (format!("PATCH /v1/devices/{id}/attributes"), Some(body));
+    assert_eq!(
+        fixture.received().await,
+        [
+            device("a", Some("user-7")),
+            ("POST /v1/devices/a/tags".to_owned(), Some(tags(&[("vip", true)]))),
+            attributes("a", json!({ "plan": "pro", "seats": 3 })),
+            device("b", None),
+            attributes("b", json!({ "plan": "3" })),
+            device("c", Some("user-7")),
+        ]
+    );
+    let report = fixture.read("devices.csv.refused.csv");
+    assert!(report.contains("attribute:plan: the quotes are not closed"), "{report}");
+}
+
+/// The row is finished only after its last request.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_failed_at_an_attribute_repeats_the_row() {
+    let fixture = Fixture::new().await;
+    let unauthorized = response(401, &json!({ "errors": ["no"] }));
+    let second = path("/v1/devices/b/attributes");
+    Mock::given(second).respond_with(unauthorized).up_to_n_times(1).mount(&fixture.server).await;
+    let too_many = response(400, &json!({ "errors": ["must hold at most 100 attributes"] }));
+    let third = path("/v1/devices/c/attributes");
+    Mock::given(third).respond_with(too_many).mount(&fixture.server).await;
+    Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
+    fixture.file("devices.csv", "device_id,platform,attribute:x\na,ios,1\nb,ios,2\nc,ios,3\n");
+    let import = ["devices", "import", "devices.csv", "--parallel", "1"];
+    assert_eq!(fixture.run(&import).status, 4);
+    let run = fixture.run(&import);
+    check_summary(&run, 3, 2, 1, 2);
+    assert!(fixture.read("devices.csv.refused.csv").contains("must hold at most 100 attributes"));
+    let lines = fixture.received().await.into_iter().map(|(line, body)| {
+        let id = body.unwrap()["device_id"].as_str().map(|id| format!(" {id}"));
+        format!("{line}{}", id.unwrap_or_default())
+    });
+    let attributes = |id: &str| format!("PATCH /v1/devices/{id}/attributes");
+    let registered = |id: &str| format!("POST /v1/devices {id}");
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            registered("a"),
+            attributes("a"),
+            registered("b"),
+            attributes("b"),
+            registered("b"),
+            attributes("b"),
+            registered("c"),
+            attributes("c"),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn devices_of_a_file_are_tagged() {
     let fixture = Fixture::new().await;
     let unknown = response(404, &json!({ "errors": ["not found"] }));
@@ -755,8 +830,8 @@ fn device(more: &Value) -> Value {
         "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
         "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
         "timezone": null, "country": null, "utc_offset": null, "language": null,
-        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
-        "created_at": 1, "updated_at": 1,
+        "device_description": null, "tags": [], "user_id": null, "attributes": {}, "enabled": true,
+        "disabled_reason": null, "created_at": 1, "updated_at": 1,
     });
     for (name, value) in more.as_object().unwrap() {
         device[name] = value.clone();
@@ -772,17 +847,25 @@ fn two_tags() -> Value {
     tags(&[("vip", true), ("a,b", false)])
 }
 
+/// Attributes of every type, with texts that look like other types.
+fn attributes() -> Value {
+    json!({ "plan": "pro", "seats": 3, "score": -0.5, "trial": false, "zip": "10115",
+        "word": "true", "quoted": "\"x\"", "empty": "" })
+}
+
 /// Devices of several platforms, as the API lists them.
 fn listed() -> Value {
     json!({ "next_cursor": null, "devices": [
         device(&json!({ "device_id": "=a", "push_disabled": true, "enabled": false,
             "disabled_reason": "push_disabled", "tags": two_tags()["tags"], "utc_offset": "-120",
+            "user_id": "=user", "attributes": attributes(),
             "device_description": "two\r\nlines, \"quoted\"" })),
         device(&json!({ "device_id": "w", "platform": "web", "sdk_type": null, "push_token": null,
             "subscription": { "endpoint": "https://push.example/1", "p256dh": P256DH,
                 "auth": AUTH } })),
         device(&json!({ "device_id": "c", "platform": "chatapp", "sdk_type": null,
-            "push_token": null, "recipient_id": "-77", "language": "de" })),
+            "push_token": null, "recipient_id": "-77", "language": "de",
+            "user_id": "user-7" })),
         device(&json!({ "device_id": "dead", "enabled": false, "push_token": "x",
             "disabled_reason": "unregistered" })),
     ] })
@@ -795,10 +878,11 @@ fn recreated() -> Vec<(String, Option<Value>)> {
         post(
             "devices",
             json!({ "device_id": "=a", "platform": "android", "sdk_type": "android_push",
-                "push_token": "t", "push_disabled": true, "utc_offset": "-120",
+                "push_token": "t", "push_disabled": true, "utc_offset": "-120", "user_id": "=user",
                 "device_description": "two\r\nlines, \"quoted\"" }),
         ),
         post("devices/=a/tags", two_tags()),
+        ("PATCH /v1/devices/=a/attributes".to_owned(), Some(attributes())),
         post(
             "subscriptions",
             json!({ "platform": "web", "device_id": "w",
@@ -808,7 +892,7 @@ fn recreated() -> Vec<(String, Option<Value>)> {
         post(
             "subscriptions",
             json!({ "platform": "chatapp", "device_id": "c", "recipient_id": "-77",
-                "language": "de" }),
+                "language": "de", "user_id": "user-7" }),
         ),
     ]
 }
@@ -861,7 +945,7 @@ async fn a_row_of_a_list_is_refused_and_corrected() {
     assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
     let report = fixture.read("d.json.refused.ndjson");
     let mut row: Value = serde_json::from_str(&report).expect("one row, on one line");
-    assert_eq!((&row["line"], &row["device_id"]), (&json!(27), &json!("b")), "{report}");
+    assert_eq!((&row["line"], &row["device_id"]), (&json!(29), &json!("b")), "{report}");
     row["tags"] = json!(["vip"]);
     fixture.file("d.json.refused.ndjson", row.to_string());
     let run = fixture.run(&["devices", "import", "d.json.refused.ndjson"]);

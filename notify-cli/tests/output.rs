@@ -12,8 +12,9 @@ fn device(id: &str) -> serde_json::Value {
         "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
         "sdk_version": null, "app_version": "1.2", "os_version": null, "store_identifier": null,
         "timezone": null, "country": null, "utc_offset": null, "language": "de",
-        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
-        "created_at": 1_767_323_045_000_i64, "updated_at": 1_767_323_045_000_i64,
+        "device_description": null, "tags": [], "user_id": null, "attributes": {}, "enabled": true,
+        "disabled_reason": null, "created_at": 1_767_323_045_000_i64,
+        "updated_at": 1_767_323_045_000_i64,
     })
 }
 
@@ -146,6 +147,121 @@ async fn a_device_without_an_address_is_marked() {
     let fixture = Fixture::with_body(without(json!({"push_token": null}))).await;
     let shown = fixture.run(&["devices", "get", "a", "-o", "table"]).assert_success().stdout;
     assert!(shown.contains("no address") && !shown.contains("enabled"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_segments_are_printed_as_tables() {
+    let user = |id: &str, attributes: serde_json::Value, devices: serde_json::Value| {
+        json!({ "user_id": id, "attributes": attributes, "devices": devices, "created_at": 1,
+            "updated_at": 1_767_323_045_000_i64 })
+    };
+    let device =
+        |id: &str, enabled: bool| json!({ "device_id": id, "platform": "ios", "enabled": enabled });
+    let first = user(
+        "user-7",
+        json!({ "note": "x\u{1b}\n", "plan": "pro", "seats": 3, "trial": true, "zip": "10115" }),
+        json!([device("a", true), device("b", false)]),
+    );
+    let users = json!({ "users": [first, user("user-8", json!({}), json!([]))],
+        "next_cursor": null });
+    let fixture = Fixture::with_body(users).await;
+    assert_eq!(
+        fixture.run(&["users", "list", "-o", "table"]).assert_success().stdout,
+        "┌─────────┬────────────────┬───────────────────┬──────────────────────┐\n\
+         │ user_id ┆ attributes     ┆ devices           ┆ updated_at           │\n\
+         ╞═════════╪════════════════╪═══════════════════╪══════════════════════╡\n\
+         │ user-7  ┆ note=x\\u{1b}\\n ┆ a (ios)           ┆ 2026-01-02T03:04:05Z │\n\
+         │         ┆ plan=pro       ┆ b (ios, disabled) ┆                      │\n\
+         │         ┆ seats=3        ┆                   ┆                      │\n\
+         │         ┆ trial=true     ┆                   ┆                      │\n\
+         │         ┆ zip=\"10115\"    ┆                   ┆                      │\n\
+         │ user-8  ┆                ┆                   ┆ 2026-01-02T03:04:05Z │\n\
+         └─────────┴────────────────┴───────────────────┴──────────────────────┘\n"
+    );
+    let fixture = Fixture::with_body(first).await;
+    let shown = fixture.run(&["users", "get", "user-7", "-o", "table"]).assert_success().stdout;
+    assert!(shown.contains("│ attributes ┆ note=x"), "{shown}");
+    let csv = fixture.run(&["users", "get", "user-7", "-o", "csv"]).assert_success().stdout;
+    assert!(csv.contains(r#""plan"":""pro"",""seats"":3,"#), "{csv}");
+
+    let audience = json!({ "all": [{"field": "language", "in": ["de", "fr"]},
+        {"not": {"attribute": "zip", "is": "10115"}}] });
+    let fixture = Fixture::with_body(json!({ "name": "fans", "audience": audience,
+        "created_at": 1_767_323_045_000_i64, "updated_at": 1_767_323_045_000_i64 }))
+    .await;
+    assert_eq!(
+        fixture.run(&["segments", "get", "fans", "-o", "table"]).assert_success().stdout,
+        "┌────────────┬────────────────────────────────────────────┐\n\
+         │ name       ┆ fans                                       │\n\
+         │ audience   ┆ language in (de, fr) and not zip = \"10115\" │\n\
+         │ created_at ┆ 2026-01-02T03:04:05Z                       │\n\
+         │ updated_at ┆ 2026-01-02T03:04:05Z                       │\n\
+         └────────────┴────────────────────────────────────────────┘\n"
+    );
+    let sizes = json!({ "platforms": [
+        {"platform": "android", "devices": 12_000, "exact": false},
+        {"platform": "ios", "devices": 7, "exact": true},
+    ] });
+    let fixture = Fixture::with_body(sizes).await;
+    let run = fixture.run(&["segments", "preview", "tag = vip", "-o", "table"]);
+    assert_eq!(
+        (run.status, run.stdout.as_str(), run.stderr.as_str()),
+        (
+            0,
+            "┌──────────┬─────────┬───────┐\n\
+             │ platform ┆ devices ┆ exact │\n\
+             ╞══════════╪═════════╪═══════╡\n\
+             │ android  ┆ 12000   ┆ false │\n\
+             │ ios      ┆ 7       ┆ true  │\n\
+             └──────────┴─────────┴───────┘\n",
+            "about 12007 in all\n",
+        )
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_has_its_user_and_attributes_in_a_table() {
+    let mut with_user = device("a");
+    with_user["user_id"] = json!("user-7");
+    with_user["attributes"] = json!({ "plan": "pro", "score": 0.5 });
+    let fixture = Fixture::with_body(with_user).await;
+    let shown = fixture.run(&["devices", "get", "a", "-o", "table"]).assert_success().stdout;
+    let lines: Vec<_> = shown.lines().map(|line| line.replace(' ', "")).collect();
+    let at = lines.iter().position(|line| line.starts_with("│user_id")).unwrap();
+    assert_eq!(lines[at..at + 3], ["│user_id┆user-7│", "│attributes┆plan=pro│", "│┆score=0.5│"]);
+    let fixture = Fixture::with_body(device("a")).await;
+    let shown = fixture.run(&["devices", "get", "a", "-o", "table"]).assert_success().stdout;
+    assert!(!shown.contains("user_id") && !shown.contains("attributes"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_has_its_users_and_audience_in_a_table() {
+    let counts = json!({ "targeted": 1, "sent": 1, "failed": 0, "unregistered": 0, "expired": 0,
+        "canceled": 0, "pending": 0, "unknown": 1, "excluded": 0 });
+    let notification = json!({
+        "id": "n", "status": "completed", "origin": "created", "created_at": 1, "send_at": 1,
+        "started_at": 1, "completed_at": 2, "request": {"text": "Hi"}, "counts": counts,
+        "by_platform": [], "failures": [],
+        "audience": {"any": [{"tag": "vip"}, {"field": "last_active_at", "within_days": 30}]},
+        "users": {"named": 3, "reached": 1, "unreached": 1, "pending": 0, "unknown": 1},
+        "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
+    });
+    let fixture = Fixture::with_body(notification).await;
+    let shown = fixture.run(&["notifications", "get", "n", "-o", "table"]).assert_success().stdout;
+    for (name, value) in [
+        ("audience", "tag = vip or last_active_at within 30 days"),
+        ("users_named", "3"),
+        ("users_reached", "1"),
+        ("users_unreached", "1"),
+        ("users_unknown", "1"),
+    ] {
+        let is_shown = shown.lines().any(|line| {
+            let cells = line.trim_matches('│').split_once('┆');
+            cells.is_some_and(|(left, right)| left.trim() == name && right.trim() == value)
+        });
+        assert!(is_shown, "{name}: {shown}");
+    }
+    assert!(!shown.contains("users_pending"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -485,11 +601,13 @@ async fn wrong_usage_prints_a_hint() {
     fixture.file("google.json", r#"{"project_info": {}, "client": []}"#);
     fixture.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
-        chatapp; several as in --platform android --platform ios), --device ID, --android-device ID \
-        or --ios-device ID\n";
+        chatapp; several as in --platform android --platform ios), --device ID, --user ID, \
+        --android-device ID or --ios-device ID\n";
     for (line, remedy) in [
         ("send --text Hi --tag vip", target),
         ("send --text Hi", target),
+        ("send --text Hi --audience user", target),
+        ("send --text Hi --segment vip", target),
         ("send --platform ios", "--text <TEXT>"),
         (
             "send --text Hi --platform android,ios",
@@ -540,6 +658,32 @@ async fn wrong_usage_prints_a_hint() {
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
         assert!(run.stderr.contains(remedy), "{line}: {run:?}");
         assert!(!run.stderr.contains("secret"), "{line}: {run:?}");
+    }
+    assert!(fixture.requests().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_usage_of_users_and_segments_prints_a_hint() {
+    let fixture = Fixture::with_body(json!({})).await;
+    for (line, remedy) in [
+        ("users set u --attribute plan", "must be NAME=VALUE"),
+        ("users set u --attribute plan=\"x", "the quotes are not closed"),
+        (
+            "users set u --attribute plan=x --attribute plan=y",
+            "error: the attribute `plan` is given twice\n",
+        ),
+        (
+            "devices attributes d plan=x --remove plan",
+            "error: the attribute `plan` is given twice\n",
+        ),
+        ("devices attributes d", "NAME=VALUE"),
+        ("segments set vip", "<AUDIENCE>"),
+        ("segments set vip user --file a.json", "--file"),
+        ("notifications users n --state lost", "reached, unreached, pending, unknown"),
+    ] {
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
+        assert!(run.stderr.contains(remedy), "{line}: {run:?}");
     }
     assert!(fixture.requests().await.is_empty());
 }

@@ -79,6 +79,7 @@ fn record(status: &str, counts: [u64; 6]) -> Value {
             "unregistered": unregistered, "expired": expired, "canceled": canceled,
             "pending": pending, "unknown": 0, "excluded": 0},
         "failures": if failed > 0 { json!([reason]) } else { json!([]) },
+        "audience": null, "users": null,
         "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0}})
 }
 
@@ -252,8 +253,28 @@ async fn watch_prints_why_no_device_matched() {
             "there is no enabled device on ios, web with the tag `vip`",
         ),
         (json!({"platforms": ["ios"]}), 0, 0, "there is no enabled device on ios"),
+        (json!({"user_ids": ["u"]}), 1, 0, "no user has the given id"),
+        (json!({"user_ids": ["u"]}), 0, 0, "there is no enabled device of the users"),
+        (
+            json!({"user_ids": ["u", "v"], "audience": {"tag": "vip"}}),
+            1,
+            2,
+            "no user has the given id; 2 devices of the users are disabled, or have no address, or do \
+             not meet the condition of the audience, or are not logged in any more",
+        ),
+        (
+            json!({"platforms": ["ios"], "audience": {"tag": "vip"}}),
+            0,
+            0,
+            "there is no enabled device on ios that meets the condition of the audience",
+        ),
     ] {
         let mut last = record("completed", [0; 6]);
+        if request["user_ids"].is_array() {
+            last["users"] =
+                json!({"named": 1, "reached": 0, "unreached": 1, "pending": 0, "unknown": 0});
+        }
+        last["audience"] = request["audience"].clone();
         last["request"] = request;
         last["counts"]["unknown"] = json!(unknown);
         last["counts"]["excluded"] = json!(excluded);

@@ -158,6 +158,10 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
             "settings": { "big_share_button": true, "small_view": true, "build_without_image": true,
                 "small_share_button": true, "drag_to_expand": false },
             "strings": [], "is_default": false, "features": [] } });
+    let user = json!({ "user_id": "u", "attributes": {}, "created_at": 1, "updated_at": 1,
+        "devices": [{ "device_id": "d", "platform": "ios", "enabled": true }] });
+    let segment = json!({ "name": "vip", "audience": { "not": { "tag": "vip" } },
+        "created_at": 1, "updated_at": 1 });
     vec![
         ("devices delete d", device, "Erase the device `d` (web) with its tags"),
         ("keys revoke ID --app ID", app.clone(), "`backend` (nk_…abcd, last used on 2026-01-02)"),
@@ -174,6 +178,9 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
         ),
         ("feeds delete ID", json!({ "feeds": [feed], "next_cursor": null }), "the feed `News`"),
         ("campaigns delete ID", campaign, "the campaign `spring`"),
+        ("users delete u", user.clone(), "Erase the user `u` with 1 device and all data"),
+        ("users delete u --keep-devices", user, "The user is logged out of 1 device"),
+        ("segments delete vip", segment, "the segment `vip` (not tag = vip)"),
     ]
 }
 

@@ -82,11 +82,17 @@ impl<T: DeserializeOwned> Call<T> {
 impl Call<Success> {
     /// Discards the body of the response, which carries no information.
     pub(crate) fn discard_response(self) -> Call<()> {
-        let mut call = self.decode_with(|response| response.json::<Success>().map(|_| ()));
+        let mut call = self.discard_body();
         if call.method == Method::DELETE {
             call.value_if_not_found = Some(|| ());
         }
         call
+    }
+
+    /// Discards the body of the response, but does not make a 404 a success. It is for a `DELETE` after which
+    /// the resource of its path still exists.
+    pub(crate) fn discard_body(self) -> Call<()> {
+        self.decode_with(|response| response.json::<Success>().map(|_| ()))
     }
 }
 

@@ -61,7 +61,7 @@ pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{
     Admin, Campaigns, Devices, EnrichmentResponse, Enrichments, Events, Feeds, Notifications,
-    Polls, Readiness, Server, Statistics, Subscriptions, Tags, Webhooks,
+    Polls, Readiness, Segments, Server, Statistics, Subscriptions, Tags, Users, Webhooks,
 };
 pub use stream::{EventStream, StreamItem};
 

@@ -4,8 +4,9 @@ use std::vec;
 
 use notify_core::{
     App, AppList, AuditEntry, AuditList, Delivery, DeliveryList, Device, DeviceList, Feed,
-    FeedList, NotificationList, NotificationRecord, Session, SessionList, TagList, TagSummary,
-    Webhook, WebhookAttempt, WebhookAttemptList, WebhookList,
+    FeedList, NotificationList, NotificationRecord, NotificationUser, NotificationUsers, Segment,
+    SegmentList, Session, SessionList, TagList, TagSummary, User, UserList, Webhook,
+    WebhookAttempt, WebhookAttemptList, WebhookList,
 };
 
 use crate::{Client, Error, call::Call};
@@ -39,6 +40,9 @@ page! {
     WebhookList { webhooks: Webhook }
     WebhookAttemptList { attempts: WebhookAttempt }
     NotificationList { notifications: NotificationRecord }
+    NotificationUsers { users: NotificationUser }
+    UserList { users: User }
+    SegmentList { segments: Segment }
     TagList { tags: TagSummary }
     SessionList { sessions: Session }
     AuditList { entries: AuditEntry }

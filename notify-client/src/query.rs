@@ -1,8 +1,9 @@
 //! Converts queries to names and values.
 
 use notify_core::{
-    DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
-    ListNotifications, NotificationStatisticsQuery, PageQuery, Query, StreamQuery,
+    DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries,
+    ListDevices, ListNotificationUsers, ListNotifications, NotificationStatisticsQuery, PageQuery,
+    Query, StreamQuery,
 };
 
 type Parameters = Vec<(&'static str, String)>;
@@ -28,12 +29,20 @@ to_query! {
     PageQuery { limit, cursor }
     ListAudit { limit, cursor, app_id }
     ListDeliveries { limit, cursor, outcome, reason }
-    ListDevices { limit, cursor, platform, tag, state, push_token }
+    ListDevices { limit, cursor, platform, tag, state, push_token, segment, user_id }
+    ListNotificationUsers { limit, cursor, state }
     ListNotifications { limit, cursor, status }
     ListCampaigns { offset, limit, name, status }
     DeviceStatisticsQuery { date_from, date_to }
     NotificationStatisticsQuery { date_from, date_to }
     EnrichmentQuery { notification_id, device_id }
+}
+
+impl ToQuery for DeleteUser {
+    fn to_query(&self) -> Parameters {
+        let keep = self.keep_devices.then(|| ("devices", "keep".to_owned()));
+        keep.into_iter().collect()
+    }
 }
 
 impl ToQuery for StreamQuery {

@@ -25,6 +25,7 @@ const LIFETIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// An item of an [`EventStream`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "almost every item is an event")]
 pub enum StreamItem {
     /// An event.
     Event {

@@ -6,12 +6,15 @@ use clap::{Args, Subcommand};
 use notify_client::{
     Client, Error,
     notify_core::{
-        DeviceId, DeviceState, ListDevices, PageQuery, Platform, RegisterDevice, SetTags, Tag,
+        AttributeValue, DeviceId, DeviceState, ListDevices, PageQuery, Platform, RegisterDevice,
+        SetTags, Tag,
     },
 };
 
 use super::paging::{self, LARGE_PAGE, PageArgs};
+use super::users::parse_user_id;
 use crate::{
+    attribute::{self, RemoveArgs, value_help},
     confirm::{self, ConfirmArgs},
     failure::Failure,
     import::{self, FileOptions, Format, Purpose},
@@ -46,6 +49,12 @@ pub(crate) enum Devices {
         /// Only devices with exactly this push token, endpoint or recipient id.
         #[arg(long)]
         token: Option<String>,
+        /// Only devices on which this user is logged in.
+        #[arg(long, value_name = "USER_ID")]
+        user: Option<String>,
+        /// Only devices that meet the condition of this segment.
+        #[arg(long, value_name = "NAME")]
+        segment: Option<String>,
         #[command(flatten)]
         page: PageArgs,
     },
@@ -80,7 +89,42 @@ pub(crate) enum Devices {
         #[arg(required = true)]
         names: Vec<String>,
     },
+    /// Set and remove attributes of a device. Other attributes stay.
+    #[command(
+        override_usage = "notify devices attributes <DEVICE_ID> <NAME=VALUE>... [OPTIONS]\n       \
+            notify devices attributes <DEVICE_ID> --remove <NAME>",
+        group = clap::ArgGroup::new("change").required(true).multiple(true),
+        after_help = ATTRIBUTES_HELP,
+    )]
+    Attributes {
+        /// Its id.
+        device_id: String,
+        /// Attributes to set.
+        #[arg(value_name = "NAME=VALUE", value_parser = attribute::parse_pair, group = "change")]
+        attributes: Vec<(String, AttributeValue)>,
+        #[command(flatten)]
+        remove: RemoveArgs,
+    },
+    /// Log a device in as a user, and out of any other user. The user is created if necessary.
+    Login {
+        /// Its id.
+        device_id: String,
+        /// Id of the user, of your choice.
+        user_id: String,
+    },
+    /// Log a device out.
+    Logout {
+        /// Its id.
+        device_id: String,
+    },
 }
+
+const ATTRIBUTES_HELP: &str = concat!(
+    value_help!(),
+    ":
+  notify devices attributes my-phone plan=pro seats=3 'zip=\"10115\"' --remove trial
+An attribute of a device hides the one of its user with the same name."
+);
 
 const TAG_HELP: &str = "\
 A file has the columns `device_id` and `tags` (comma-separated names, or a JSON array of names and
@@ -145,6 +189,9 @@ pub(crate) struct Register {
     /// Offset from UTC: GMT or GMT±HH:MM.
     #[arg(long, value_name = "OFFSET", conflicts_with = "file")]
     timezone: Option<String>,
+    /// User to log in. The log-in stays as it is unless given.
+    #[arg(long, value_name = "USER_ID", conflicts_with = "file")]
+    user: Option<String>,
 }
 
 /// Runs the command.
@@ -161,35 +208,22 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             let device = device.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.show(&device, &view::DEVICE)
         }
-        Devices::List { platform, tag, state, token: push_token, page } => {
+        Devices::List { platform, tag, state, token, user, segment, page } => {
             let PageQuery { limit, cursor } = page.query();
-            let query = ListDevices { limit, cursor, platform, tag, state, push_token };
+            let (push_token, user_id) = (token, user);
+            let query =
+                ListDevices { limit, cursor, platform, tag, state, push_token, segment, user_id };
             let (first, all) = (devices.list(&query), devices.all(&query));
             paging::show(page.all, first, all, session, &view::DEVICES).await
         }
         Devices::Export { format, platform, tag } => {
             let limit = Some(LARGE_PAGE);
             let query = ListDevices { limit, platform, tag, ..ListDevices::default() };
-            let is_csv = match format {
-                Some(format) => format == Format::Csv,
-                None => session.out.is_csv_requested(),
-            };
-            let mut file = session.out.file(is_csv, &view::DEVICES)?;
-            let mut all = devices.all(&query);
-            while let Some(device) = all.next().await {
-                file.push(&device?)?;
-            }
-            file.end()
+            export(&notify, &query, format, session).await
         }
         Devices::Delete { device_id, confirm } => {
             if confirm.is_required()? {
-                let device = devices.get(&parse_device_id(&device_id)?).await;
-                let device = device.map_err(Failure::unknown_id("device", &device_id))?;
-                confirm::ask(&format!(
-                    "Erase the device `{device_id}` ({}) with its tags and all data about it? \
-                     This cannot be undone.",
-                    device.platform
-                ))?;
+                confirm_delete(&notify, &device_id).await?;
             }
             let result = devices.delete(&parse_device_id(&device_id)?).await;
             result.map_err(Failure::unknown_id("device", &device_id))?;
@@ -206,11 +240,57 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             result.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
+        Devices::Attributes { device_id, attributes, remove } => {
+            let changes = attribute::changes(attributes, remove)?;
+            let result = devices.update_attributes(&parse_device_id(&device_id)?, &changes).await;
+            result.map_err(Failure::unknown_id("device", &device_id))?;
+            session.out.done()
+        }
+        Devices::Login { device_id, user_id } => {
+            let user = parse_user_id(&user_id)?;
+            let result = devices.log_in(&parse_device_id(&device_id)?, &user).await;
+            result.map_err(Failure::unknown_id("device", &device_id))?;
+            session.out.done()
+        }
+        Devices::Logout { device_id } => {
+            let result = devices.log_out(&parse_device_id(&device_id)?).await;
+            result.map_err(Failure::unknown_id("device", &device_id))?;
+            session.out.done()
+        }
         Devices::Untag { device_id, names } => {
             untag(&notify, &parse_device_id(&device_id)?, &names).await?;
             session.out.done()
         }
     }
+}
+
+/// Prints all devices of the query in the format of a file.
+async fn export(
+    notify: &Client,
+    query: &ListDevices,
+    format: Option<Format>,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let is_csv = match format {
+        Some(format) => format == Format::Csv,
+        None => session.out.is_csv_requested(),
+    };
+    let mut file = session.out.file(is_csv, &view::DEVICES)?;
+    let mut all = notify.devices().all(query);
+    while let Some(device) = all.next().await {
+        file.push(&device?)?;
+    }
+    file.end()
+}
+
+async fn confirm_delete(notify: &Client, device_id: &str) -> Result<(), Failure> {
+    let device = notify.devices().get(&parse_device_id(device_id)?).await;
+    let device = device.map_err(Failure::unknown_id("device", &device_id))?;
+    confirm::ask(&format!(
+        "Erase the device `{device_id}` ({}) with its tags and all data about it? This cannot be \
+         undone.",
+        device.platform
+    ))
 }
 
 /// Removes tags of a device. If the device lacks some of these tags, the function removes the others and
@@ -255,6 +335,7 @@ fn registration(args: Register) -> Result<RegisterDevice, Failure> {
         language: args.language,
         country: args.country,
         timezone: args.timezone,
+        user_id: args.user,
         ..RegisterDevice::default()
     })
 }

@@ -17,10 +17,12 @@ pub(crate) mod playground;
 pub(crate) mod polls;
 pub(crate) mod profile;
 pub(crate) mod providers;
+pub(crate) mod segments;
 pub(crate) mod send;
 pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tail;
+pub(crate) mod users;
 pub(crate) mod watch;
 pub(crate) mod webhooks;
 
@@ -47,6 +49,8 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Devices(Devices::Import(args)) => {
             import::run(&args.file, args.options, import::Purpose::Register, session).await
         }
+        Command::Users(command) => users::run(command, session).await,
+        Command::Segments(command) => segments::run(command, session).await,
         Command::Tags(command) => devices::run_tags(command, session).await,
         Command::Subscriptions(command) => subscriptions::run(command, session).await,
         Command::Campaigns(command) => campaigns::run(command, session).await,

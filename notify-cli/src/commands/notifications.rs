@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 use notify_client::notify_core::{
-    DeliveryOutcome, ListDeliveries, ListNotifications, NotificationId, NotificationStatus,
-    PageQuery,
+    DeliveryOutcome, ListDeliveries, ListNotificationUsers, ListNotifications, NotificationId,
+    NotificationStatus, PageQuery, UserState,
 };
 
 use super::paging::{self, PageArgs};
@@ -43,6 +43,16 @@ pub(crate) enum Notifications {
         #[command(flatten)]
         page: PageArgs,
     },
+    /// List the users that a notification names, and whether they were reached.
+    Users {
+        /// Its id.
+        id: String,
+        /// Only users in this state.
+        #[arg(long, value_parser = input::user_state())]
+        state: Option<UserState>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
     /// Cancel a notification. Messages that were already sent cannot be recalled.
     Cancel {
         /// Its id.
@@ -74,6 +84,16 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             let first = notifications.deliveries(&id, &query);
             let all = notifications.all_deliveries(&id, &query);
             paging::show(page.all, first, all, session, &view::DELIVERIES)
+                .await
+                .map_err(Failure::unknown_id("notification", &id))
+        }
+        Notifications::Users { id, state, page } => {
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
+            let PageQuery { limit, cursor } = page.query();
+            let query = ListNotificationUsers { limit, cursor, state };
+            let (first, all) =
+                (notifications.users(&id, &query), notifications.all_users(&id, &query));
+            paging::show(page.all, first, all, session, &view::NOTIFICATION_USERS)
                 .await
                 .map_err(Failure::unknown_id("notification", &id))
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use notify_client::{
     Client, Error,
     notify_core::{
-        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform,
+        Audience, CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform,
         ReportNotification, StepKind, Timestamp,
     },
 };
@@ -22,17 +22,22 @@ use crate::{
 const SEND_HELP: &str = "\
 Examples:
   notify send --text 'Dinner is ready' --platform android --platform ios --tag hungry
+  notify send --text 'Your order has shipped' --user user-7
+  notify send --text 'We miss you' --platform ios \\
+    --audience 'country in (DE, AT) and not last_active_at within 30 days'
 
   ID=$(notify send --text 'Dinner is ready' --platform ios | jq -r .id)
   notify watch \"$ID\"
 
-Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram).";
+Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram).
+`notify segments set --help` describes audiences.";
 
 /// Arguments of `notify send`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]\n       \
         notify send --text <TEXT> --device <DEVICE_ID> [OPTIONS]\n       \
+        notify send --text <TEXT> --user <USER_ID> [OPTIONS]\n       \
         notify send --file <FILE>",
     after_help = SEND_HELP
 )]
@@ -61,13 +66,13 @@ pub(crate) struct Send {
     timing: TimingArgs,
 }
 
-/// The recipients. An option for devices needs a value: a script whose list of devices is empty then fails,
+/// The recipients. An option for devices or users needs a value: a script whose list is empty then fails,
 /// instead of reaching every device.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target")]
 struct TargetArgs {
     /// All devices of this platform (those with --tag, if given); repeatable. Ignored if devices are
-    /// given.
+    /// given; with users, only their devices of this platform.
     #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platform())]
     platforms: Vec<Platform>,
     /// A device of any platform, such as a browser or a chat; repeatable.
@@ -79,12 +84,35 @@ struct TargetArgs {
     /// An iOS device; repeatable.
     #[arg(long = "ios-device", value_name = "DEVICE_ID")]
     ios_devices: Vec<String>,
+    /// A user: the devices on which the user is logged in when the notification is due; repeatable.
+    #[arg(long = "user", value_name = "USER_ID")]
+    users: Vec<String>,
+    /// Only devices that meet this condition: an expression, JSON, or `@FILE` with one of the two (`@-`
+    /// for standard input).
+    #[arg(long)]
+    audience: Option<String>,
+    /// Only devices that meet the condition of this segment, and that of --audience if given.
+    #[arg(long, value_name = "NAME")]
+    segment: Option<String>,
 }
 
 impl TargetArgs {
     fn is_empty(&self) -> bool {
-        [&self.devices, &self.android_devices, &self.ios_devices].iter().all(|ids| ids.is_empty())
+        [&self.devices, &self.android_devices, &self.ios_devices, &self.users]
+            .iter()
+            .all(|ids| ids.is_empty())
             && self.platforms.is_empty()
+    }
+
+    /// The condition of `--audience` and `--segment`.
+    fn audience(&self) -> Result<Option<Audience>, Failure> {
+        let audience = self.audience.as_deref();
+        let audience = audience.map(|text| input::audience("--audience", text)).transpose()?;
+        let segment = self.segment.as_ref().map(Audience::segment);
+        Ok(match (segment, audience) {
+            (Some(segment), Some(audience)) => Some(segment.and(audience)),
+            (segment, audience) => segment.or(audience),
+        })
     }
 }
 
@@ -112,10 +140,11 @@ struct TimingArgs {
     collapse_key: Option<String>,
 }
 
-/// The error of a command without a target. A tag is not a target, because it only restricts one.
+/// The error of a command without a target. Tags, audiences and segments are no targets, because they only
+/// restrict one.
 const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
-    --android-device ID or --ios-device ID";
+    --user ID, --android-device ID or --ios-device ID";
 
 /// Runs the command.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
@@ -123,7 +152,7 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
-        None => notification(args),
+        None => notification(args)?,
     };
     let notify = session.client()?;
     let mut notifications = notify.notifications();
@@ -154,8 +183,9 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     session.out.show(&created, &view::CREATED)
 }
 
-/// Warnings about a notification to all devices of its platforms, or to those with a tag: the problems of the
-/// platforms. A platform without a device is left out if another platform has one.
+/// Warnings about a notification to all devices of its platforms, to those that a condition selects, or to
+/// those of users: the problems of the platforms. A platform without a device is left out if another platform
+/// has one.
 fn audience_warnings(
     notification: &CreateNotification,
     preview: NotificationPreview,
@@ -163,14 +193,27 @@ fn audience_warnings(
     let has_tags = !notification.content.tags.as_deref().unwrap_or_default().is_empty();
     let has_device = preview.platforms.iter().any(|platform| platform.devices > 0);
     let mut warnings = Vec::new();
-    if has_tags && !has_device {
-        warnings.push("no device with that tag would receive it now; is the tag right?".to_owned());
+    if let Some(unknown) = preview.unknown {
+        warnings.push(unknown_ids_message(unknown, notification));
     }
+    let nobody = if has_device {
+        None
+    } else if notification.audience.is_some() {
+        Some("no device that meets the condition would receive it now; is the condition right?")
+    } else if has_tags {
+        Some("no device with that tag would receive it now; is the tag right?")
+    } else if notification.user_ids.is_some() {
+        Some("no device of the given users would receive it now")
+    } else {
+        None
+    };
+    warnings.extend(nobody.map(str::to_owned));
     for platform in preview.platforms.into_iter().filter(|one| one.devices > 0 || !has_device) {
         // The number of many devices is no problem of a notification that is already sent, and the warning
-        // about the tag covers all platforms.
+        // that nobody would receive it covers all platforms.
         let problems = platform.problems.into_iter().filter(|problem| {
-            !problem.starts_with("many devices") && !problem.starts_with("no device with the tag")
+            let is_covered = nobody.is_some() && problem.starts_with("no device ");
+            !problem.starts_with("many devices") && !is_covered
         });
         warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));
     }
@@ -197,15 +240,20 @@ fn shortfall_warning(given_ids: usize, preview: &NotificationPreview) -> Option<
     })
 }
 
+/// The distinct ids of users of a notification.
+fn user_ids(notification: &CreateNotification) -> BTreeSet<&String> {
+    notification.user_ids.iter().flatten().collect()
+}
+
 /// The distinct device ids of a notification.
 fn device_ids(notification: &CreateNotification) -> BTreeSet<&String> {
     let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
     [device_ids, android_device_ids, ios_device_ids].into_iter().flatten().flatten().collect()
 }
 
-/// A message with the number of unknown ids among the device ids of the notification.
+/// A message with the number of unknown ids among the ids of the notification.
 fn unknown_ids_message(unknown: u64, notification: &CreateNotification) -> String {
-    let given_ids = device_ids(notification).len();
+    let given_ids = device_ids(notification).len() + user_ids(notification).len();
     if given_ids as u64 == unknown {
         return no_recipient_message(unknown, notification);
     }
@@ -215,14 +263,17 @@ fn unknown_ids_message(unknown: u64, notification: &CreateNotification) -> Strin
 /// A message that no device receives the notification, because all ids are unknown. An id with a comma may
 /// be meant as several ids, so the message mentions it.
 fn no_recipient_message(unknown: u64, notification: &CreateNotification) -> String {
-    let mut ids = device_ids(notification).into_iter();
+    let (mut ids, what, option) = match &notification.user_ids {
+        Some(_) => (user_ids(notification).into_iter(), "user", "--user"),
+        None => (device_ids(notification).into_iter(), "device", "--device"),
+    };
     let tip = match ids.find(|id| id.contains(',')) {
         Some(id) => {
-            format!("; `{id}` is one id that contains a comma: repeat --device for each id")
+            format!("; `{id}` is one id that contains a comma: repeat {option} for each id")
         }
         None => String::new(),
     };
-    format!("{}{tip}", watch::no_such_ids(unknown))
+    format!("{}{tip}", watch::no_such_ids(what, unknown))
 }
 
 /// Most devices for which the command prints separate warnings, because each of them takes a request. For
@@ -256,7 +307,7 @@ async fn warn_of_obstacles(
                 .into_iter()
                 .find(|step| OBSTACLES.contains(&step.what))
                 .map(|step| step.detail),
-            Err(Error::NotFound { .. }) => Some(watch::no_such_ids(1)),
+            Err(Error::NotFound { .. }) => Some(watch::no_such_ids("device", 1)),
             Err(_) => None,
         };
         if let Some(why) = why {
@@ -266,9 +317,10 @@ async fn warn_of_obstacles(
 }
 
 /// The steps of an explanation that are a reason for not delivering.
-const OBSTACLES: [StepKind; 8] = [
+const OBSTACLES: [StepKind; 9] = [
     StepKind::NotTargeted,
     StepKind::LacksTag,
+    StepKind::FailsAudience,
     StepKind::Disabled,
     StepKind::AddressDead,
     StepKind::NoAddress,
@@ -278,22 +330,25 @@ const OBSTACLES: [StepKind; 8] = [
 ];
 
 /// The request of `notify send` without `--file`.
-fn notification(args: Send) -> CreateNotification {
+fn notification(args: Send) -> Result<CreateNotification, Failure> {
+    let audience = args.target.audience()?;
     let (text, content) = args.content.into_parts();
     let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
-    CreateNotification {
+    Ok(CreateNotification {
         text,
         platforms: non_empty(platforms),
         android_device_ids: non_empty(args.target.android_devices),
         ios_device_ids: non_empty(args.target.ios_devices),
         device_ids: non_empty(args.target.devices),
+        user_ids: non_empty(args.target.users),
+        audience,
         content,
         send_at: args.timing.send_at.map(Timestamp::as_ms),
         send_at_local: args.timing.send_at_local,
         ttl_seconds: args.timing.ttl,
         priority: args.timing.priority,
         collapse_key: args.timing.collapse_key,
-    }
+    })
 }
 
 /// The list, or `None` if it is empty: the API refuses an empty list.

@@ -43,6 +43,9 @@ pub(crate) struct Create {
     /// Offset from UTC: GMT or GMT±HH:MM.
     #[arg(long, value_name = "OFFSET")]
     timezone: Option<String>,
+    /// User to log in. The log-in stays as it is unless given.
+    #[arg(long, value_name = "USER_ID")]
+    user: Option<String>,
 }
 
 /// Runs the command.
@@ -59,6 +62,7 @@ pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result
         device_id: args.device_id,
         language: args.language,
         timezone: args.timezone,
+        user_id: args.user,
         ..Subscribe::default()
     };
     let created = session.client()?.subscriptions().create(&subscribe).await?;

@@ -92,24 +92,27 @@ fn human_readable(event: &Value, kind: &str) -> String {
     {
         fields.remove("status");
     }
-    add_fields(&mut line, &data);
+    add_fields(&mut line, "", &data);
     line
 }
 
-/// Appends the fields of an object, and then those of its nested objects.
-fn add_fields(line: &mut String, data: &Value) {
+/// Appends the fields of an object, and then those of its nested objects. The counts of users have names that
+/// those of devices have too, so they have a prefix.
+fn add_fields(line: &mut String, prefix: &str, data: &Value) {
     let fields = || data.as_object().into_iter().flatten();
     for (name, value) in fields() {
         match value {
             Value::Null | Value::Object(_) => {}
             Value::Number(count) if count.as_u64() == Some(0) => {}
             Value::String(text) if !text.contains(char::is_whitespace) => {
-                line.push_str(&format!("  {name}={text}"));
+                line.push_str(&format!("  {prefix}{name}={text}"));
             }
-            other => line.push_str(&format!("  {name}={other}")),
+            other => line.push_str(&format!("  {prefix}{name}={other}")),
         }
     }
-    fields().filter(|(_, value)| value.is_object()).for_each(|(_, value)| add_fields(line, value));
+    for (name, value) in fields().filter(|(_, value)| value.is_object()) {
+        add_fields(line, if name == "users" { "users." } else { "" }, value);
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +130,13 @@ mod tests {
                 "notification.completed",
                 "2026-01-02T03:04:05Z  notification.completed  \
                  notification_id=n-1  status=completed  sent=1  targeted=1",
+            ),
+            (
+                json!({"counts": {"sent": 1, "unknown": 1}, "notification_id": "n-1",
+                    "users": {"named": 2, "reached": 1, "unknown": 1, "pending": 0}}),
+                "notification.completed",
+                "2026-01-02T03:04:05Z  notification.completed  notification_id=n-1  sent=1  \
+                 unknown=1  users.named=2  users.reached=1  users.unknown=1",
             ),
             (
                 json!({"notification_id": "n-1", "reason": "no_such_device", "status": "completed"}),

@@ -301,19 +301,33 @@ fn no_device_reason(record: &NotificationRecord) -> Option<String> {
         [] => String::new(),
         tags => format!(" with the tag {}", tags.join(", ")),
     };
+    let names_users = record.users.is_some();
     let mut reasons = Vec::new();
     if unknown > 0 {
-        reasons.push(no_such_ids(unknown));
+        reasons.push(no_such_ids(if names_users { "user" } else { "device" }, unknown));
     }
     if excluded > 0 {
-        let (devices_are, have, lack) = if excluded == 1 {
-            ("1 given device is".to_owned(), "has", "lacks")
+        let (devices, are, have, lack, do_not) = if excluded == 1 {
+            ("device", "is", "has", "lacks", "does not")
         } else {
-            (format!("{excluded} given devices are"), "have", "lack")
+            ("devices", "are", "have", "lack", "do not")
         };
-        let or_lack_tag =
-            if tags.is_empty() { String::new() } else { format!(", or {lack} the tag") };
-        reasons.push(format!("{devices_are} disabled, or {have} no address{or_lack_tag}"));
+        let devices = if names_users {
+            format!("{devices} of the users")
+        } else {
+            format!("given {devices}")
+        };
+        let mut reason = format!("{excluded} {devices} {are} disabled, or {have} no address");
+        if !tags.is_empty() {
+            reason.push_str(&format!(", or {lack} the tag"));
+        }
+        if record.audience.is_some() {
+            reason.push_str(&format!(", or {do_not} meet the condition of the audience"));
+        }
+        if names_users {
+            reason.push_str(&format!(", or {are} not logged in any more"));
+        }
+        reasons.push(reason);
     }
     if reasons.is_empty() {
         let platforms = texts_of("platforms");
@@ -322,16 +336,21 @@ fn no_device_reason(record: &NotificationRecord) -> Option<String> {
         } else {
             format!(" on {}", platforms.join(", "))
         };
-        reasons.push(format!("there is no enabled device{on}{with_tag}"));
+        let of_users = if names_users { " of the users" } else { "" };
+        let in_audience = match record.audience {
+            Some(_) => " that meets the condition of the audience",
+            None => "",
+        };
+        reasons.push(format!("there is no enabled device{of_users}{on}{with_tag}{in_audience}"));
     }
     Some(reasons.join("; "))
 }
 
-/// A message that the given ids are unknown.
-pub(super) fn no_such_ids(unknown: u64) -> String {
+/// A message that the given ids of devices or users are unknown.
+pub(super) fn no_such_ids(what: &str, unknown: u64) -> String {
     match unknown {
-        1 => "no device has the given id".to_owned(),
-        unknown => format!("no device has one of the {unknown} given ids"),
+        1 => format!("no {what} has the given id"),
+        unknown => format!("no {what} has one of the {unknown} given ids"),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Maps the columns of a CSV file to the fields of a device.
 
 use csv::ByteRecord;
-use notify_client::notify_core::nearest_name;
+use notify_client::notify_core::{PatchAttributes, Request, Timestamp, nearest_name};
 
 use super::{
     Purpose,
-    operation::{Draft, READ_ONLY, parse_subscription, tags_of_cell},
+    operation::{
+        ATTRIBUTE_PREFIX, Draft, READ_ONLY, attributes_of_json, parse_subscription, tags_of_cell,
+    },
     source_row::is_report,
 };
-use crate::{failure::Failure, output::unescape_formula};
+use crate::{attribute, failure::Failure, output::unescape_formula};
 
 /// Parses a cell and sets its field in the draft.
 type Setter = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
@@ -31,6 +33,10 @@ macro_rules! columns {
             }),
             (TAGS, |draft, cell| {
                 draft.tags = tags_of_cell(cell)?;
+                Ok(())
+            }),
+            (ATTRIBUTES, |draft, cell| {
+                draft.attributes.0.extend(attributes_of_json(cell)?.0);
                 Ok(())
             }),
             ("subscription", |draft, cell| {
@@ -58,11 +64,11 @@ macro_rules! columns {
 columns! {
     text: device_id platform sdk_type;
     optional: android_id push_token ad_id imei sdk_version app_version os_version store_identifier
-        timezone country utc_offset language device_description ios_env;
+        timezone country utc_offset language device_description ios_env user_id;
 }
 
 /// The names that other systems use for a field, normalised.
-const OTHER_NAMES: [(&str, &str); 14] = [
+const OTHER_NAMES: [(&str, &str); 15] = [
     ("token", "push_token"),
     ("devicetoken", "push_token"),
     ("apnstoken", "push_token"),
@@ -72,6 +78,7 @@ const OTHER_NAMES: [(&str, &str); 14] = [
     ("chatid", "recipient_id"),
     ("psid", "recipient_id"),
     ("id", DEVICE_ID),
+    ("externalid", "user_id"),
     ("os", "platform"),
     ("lang", "language"),
     ("locale", "language"),
@@ -81,9 +88,47 @@ const OTHER_NAMES: [(&str, &str); 14] = [
 
 const DEVICE_ID: &str = "device_id";
 const TAGS: &str = "tags";
+const ATTRIBUTES: &str = "attributes";
 
-/// The setter of each column; `None` for a column that is ignored.
-pub(super) struct Columns(Vec<Option<Setter>>);
+/// What a column sets.
+#[derive(Clone)]
+enum Field {
+    /// The field of a device with this name.
+    Device(&'static str, Setter),
+    /// One attribute. It has the name of the column, which begins with [`ATTRIBUTE_PREFIX`].
+    Attribute(String),
+}
+
+impl Field {
+    /// The name of the column.
+    fn name(&self) -> &str {
+        match self {
+            Self::Device(name, _) => name,
+            Self::Attribute(name) => name,
+        }
+    }
+
+    /// Parses a cell that is not empty, and sets the field in the draft.
+    fn set(&self, draft: &mut Draft, cell: &str) -> Result<(), Vec<String>> {
+        match self {
+            Self::Device(_, setter) => setter(draft, cell),
+            Self::Attribute(column) => {
+                let value = attribute::parse_value(cell)
+                    .map_err(|error| vec![format!("{column}: {error}")])?;
+                draft.attributes.0.insert(attribute_name(column).to_owned(), Some(value));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The name of the attribute of a column.
+fn attribute_name(column: &str) -> &str {
+    column.strip_prefix(ATTRIBUTE_PREFIX).unwrap_or(column)
+}
+
+/// The field of each column; `None` for a column that is ignored.
+pub(super) struct Columns(Vec<Option<Field>>);
 
 impl Columns {
     /// Parses the header. An unknown column is an error, because it may be a misspelt name of a field.
@@ -103,7 +148,7 @@ impl Columns {
             Purpose::Register => [DEVICE_ID, "platform"],
             Purpose::Tag => [DEVICE_ID, TAGS],
         };
-        let has = |name: &str| fields.iter().flatten().any(|(field, _)| *field == name);
+        let has = |name: &str| fields.iter().flatten().any(|field| field.name() == name);
         let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
         if !missing.is_empty() {
             let missing = column_names(&missing);
@@ -118,7 +163,7 @@ impl Columns {
         if !is_unknown_ignored && !unknown.is_empty() {
             return Err(unknown_columns(&unknown));
         }
-        let field_name = |index: usize| fields[index].map(|(field_name, _)| field_name);
+        let field_name = |index: usize| fields[index].as_ref().map(Field::name);
         for (index, name) in names.iter().enumerate() {
             let repeated = (0..index).find(|&earlier| {
                 let is_same_field =
@@ -133,11 +178,13 @@ impl Columns {
                 format!("the columns `{earlier_name}` and `{name}` are the same field")
             }));
         }
-        let is_used = |name: &str| purpose == Purpose::Register || required.contains(&name);
-        let setters = fields
-            .into_iter()
-            .map(|field| field.filter(|(name, _)| is_used(name)).map(|(_, setter)| setter));
-        Ok(Self(setters.collect()))
+        for field in fields.iter().flatten() {
+            check_attribute_name(field)?;
+        }
+        let is_used =
+            |field: &Field| purpose == Purpose::Register || required.contains(&field.name());
+        let fields = fields.into_iter().map(|field| field.filter(is_used));
+        Ok(Self(fields.collect()))
     }
 
     /// Parses a row. Returns its device id, which is empty if there is none, and the draft or its errors.
@@ -147,14 +194,14 @@ impl Columns {
         if row.len() != self.0.len() {
             errors.push(format!("has {} cells, the header has {}", row.len(), self.0.len()));
         }
-        for (cell, setter) in row.iter().zip(&self.0) {
-            let Some(setter) = setter else { continue };
+        for (cell, field) in row.iter().zip(&self.0) {
+            let Some(field) = field else { continue };
             let Ok(cell) = std::str::from_utf8(cell) else {
                 errors.push(NOT_UTF8.to_owned());
                 continue;
             };
             if !cell.is_empty()
-                && let Err(cell_errors) = setter(&mut draft, unescape_formula(cell))
+                && let Err(cell_errors) = field.set(&mut draft, unescape_formula(cell))
             {
                 errors.extend(cell_errors);
             }
@@ -168,10 +215,27 @@ impl Columns {
 const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
     WINDOWS-1252 -t UTF-8`";
 
-/// The field of a column. The name may have any spelling, such as `Device_ID`, `device id` or `DeviceId`.
-fn field(name: &str) -> Option<(&'static str, Setter)> {
+/// The field of a column. The name may have any spelling, such as `Device_ID`, `device id` or `DeviceId`. The
+/// name of an attribute has only one.
+fn field(name: &str) -> Option<Field> {
+    if let Some((prefix, attribute)) = name.split_once(':')
+        && normalise(prefix) == "attribute"
+    {
+        return Some(Field::Attribute(format!("{ATTRIBUTE_PREFIX}{}", attribute.trim())));
+    }
     let name = normalise(name);
-    COLUMNS.iter().find(|(field, _)| normalise(field) == name).copied()
+    let (field, setter) = COLUMNS.iter().find(|(field, _)| normalise(field) == name)?;
+    Some(Field::Device(field, *setter))
+}
+
+/// Checks the name of an attribute by the server's rules.
+fn check_attribute_name(field: &Field) -> Result<(), Failure> {
+    let Field::Attribute(column) = field else { return Ok(()) };
+    let change = PatchAttributes::default().set(attribute_name(column), true);
+    change.validate(Timestamp(0)).map(|_| ()).map_err(|violations| {
+        let rule = violations.into_vec().join("; ");
+        Failure::Usage(format!("the header has `{column}`, which has a wrong name: {rule}"))
+    })
 }
 
 fn unknown_columns(names: &[&str]) -> Failure {
@@ -240,14 +304,14 @@ mod tests {
     fn every_field_of_a_registration_has_a_column() {
         let mut draft = Draft::default();
         for (name, setter) in COLUMNS {
-            if *name != "subscription" {
+            if !["subscription", ATTRIBUTES].contains(name) {
                 setter(&mut draft, "true").unwrap();
             }
         }
         let fields = serde_json::to_value(draft.registration).unwrap();
         let fields = fields.as_object().unwrap();
         let columns = COLUMNS.iter().filter(|(name, _)| fields.contains_key(*name)).count();
-        assert_eq!((columns, fields.len()), (18, 18), "every field");
+        assert_eq!((columns, fields.len()), (19, 19), "every field");
     }
 
     #[test]
@@ -263,6 +327,74 @@ mod tests {
                 ..Default::default()
             }
         );
+    }
+
+    #[test]
+    fn a_column_has_the_value_of_an_attribute() {
+        let header = [
+            "device_id",
+            "platform",
+            "attributes",
+            "attribute:plan",
+            "Attribute: seats",
+            "attribute:trial",
+            "attribute:zip",
+            "attribute:none",
+        ];
+        let row: [&[u8]; 8] = [
+            b"a",
+            b"ios",
+            br#"{"plan":"free","old":null}"#,
+            b"pro",
+            b"-3",
+            b"TRUE",
+            b"\"10115\"",
+            b"",
+        ];
+        let read = draft(&header, &row).unwrap();
+        let expected = PatchAttributes::default()
+            .set("plan", "pro")
+            .set("seats", -3)
+            .set("trial", true)
+            .set("zip", "10115")
+            .remove("old");
+        assert_eq!(read.attributes, expected);
+        for (name, cell, error) in [
+            ("attribute:zip", &b"\"1"[..], "attribute:zip: the quotes are not closed"),
+            ("attributes", b"plan=pro", "attributes: must be a JSON object"),
+            (
+                "attributes",
+                br#"{"plan":[]}"#,
+                "attributes.plan: expected a boolean, a number or a string",
+            ),
+        ] {
+            let seen = draft(&["device_id", "platform", name], &[b"a", b"ios", cell]);
+            assert_eq!(seen, Err(vec![error.to_owned()]), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_names_an_attribute_once_and_by_the_rules() {
+        for (names, error) in [
+            (
+                ["attribute:plan", "Attribute: plan"],
+                "the columns `attribute:plan` and `Attribute: plan` are the same field",
+            ),
+            (
+                ["attribute:plan", "attribute:Plan"],
+                "the header has `attribute:Plan`, which has a wrong name: Plan: must be a lower-case \
+                 letter, then up to 63 lower-case letters, digits and underscores",
+            ),
+            (
+                ["attribute:plan", "attribute"],
+                "unknown column `attribute` (did you mean `attributes`?); --ignore-unknown-columns \
+                 ignores such columns",
+            ),
+        ] {
+            let header = ["device_id", "platform"].into_iter().chain(names).collect();
+            let seen = Columns::new(&header, Purpose::Register, false).map(|_| ());
+            assert_eq!(seen.map_err(|error| error.to_string()), Err(error.to_owned()), "{names:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use notify_client::{Client, Error, notify_core::pluralize};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::operation::{Duplicate, Operation, RowOrder, TagUpdate};
+use self::operation::{Duplicate, Operation, RowOrder, Update};
 use self::report::ReportPath;
 use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
@@ -42,6 +42,11 @@ NDJSON files have one device a line. Output of `notify devices export` and `noti
 json` is accepted too. `sdk_type` is optional. UTF-16 files need a byte-order mark.
 
 `tags` are set, and other tags stay: comma-separated names, or a JSON array of names and tags.
+`user_id` logs a user in; without it, the log-in stays. A column or member `attribute:NAME` sets
+that attribute, and an empty cell or null leaves it as it is. A cell is true or false, a number, or
+else a text; double quotes that are part of the cell make it a text. `attributes` is a JSON object
+with several of them, in which null removes one.
+
 Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
 
 If several rows have the same device or address, the last row of the file wins. `rows` is the sum of
@@ -94,7 +99,7 @@ pub(crate) struct FileOptions {
 /// The purpose of the rows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To register or subscribe devices, with their tags.
+    /// To register or subscribe devices, with their tags and attributes.
     Register,
     /// To set tags; other fields are ignored.
     Tag,
@@ -359,7 +364,7 @@ async fn execute(notify: &Client, row: Result<Row, Failure>) -> RowResult {
 
 /// Executes the calls of an operation.
 async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
-    let TagUpdate { device_id, tags } = match operation {
+    let Update { device_id, tags, attributes } = match operation {
         Operation::Register(registration, update) => {
             notify.devices().register(registration).await?;
             update
@@ -371,10 +376,13 @@ async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
         Operation::Tag(update) => update,
         Operation::LeaveOut => return Ok(()),
     };
-    if tags.tags.is_empty() {
-        return Ok(());
+    if !tags.tags.is_empty() {
+        notify.devices().set_tags(device_id, tags).await?;
     }
-    notify.devices().set_tags(device_id, tags).await
+    if !attributes.0.is_empty() {
+        notify.devices().update_attributes(device_id, attributes).await?;
+    }
+    Ok(())
 }
 
 /// The errors of the row, if the call failed because of the row. `None` if it failed for another reason,

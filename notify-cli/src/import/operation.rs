@@ -1,12 +1,12 @@
 //! The operation of a row, and the order of rows with the same device or address. A row is a
-//! registration, a subscription, or a device as the API returns it; each may have tags.
+//! registration, a subscription, or a device as the API returns it; each may have tags and attributes.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use notify_client::notify_core::{
-    DeviceId, PushSubscription, RegisterDevice, Request, SetTags, Subscribe, SubscriptionPlatform,
-    Tag, Timestamp,
+    DeviceId, PatchAttributes, PatchUser, PushSubscription, RegisterDevice, Request, SetTags,
+    Subscribe, SubscriptionPlatform, Tag, Timestamp, Violations, json::JsonObject,
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
@@ -19,7 +19,10 @@ use super::{
 /// Read-only fields of a device, which are ignored.
 pub(super) const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
 /// The fields that both registrations and subscriptions have.
-const COMMON_FIELDS: [&str; 5] = ["device_id", "platform", "language", "timezone", "utc_offset"];
+const COMMON_FIELDS: [&str; 6] =
+    ["device_id", "platform", "language", "timezone", "utc_offset", "user_id"];
+/// The start of the name of a column or a member that has the value of one attribute.
+pub(super) const ATTRIBUTE_PREFIX: &str = "attribute:";
 
 /// A parsed row, before validation.
 #[derive(Debug, Default, PartialEq)]
@@ -29,6 +32,7 @@ pub(super) struct Draft {
     pub(super) subscription: Option<PushSubscription>,
     pub(super) recipient_id: Option<String>,
     pub(super) tags: Vec<Tag>,
+    pub(super) attributes: PatchAttributes,
     pub(super) enabled: Option<bool>,
     pub(super) disabled_reason: Option<String>,
 }
@@ -36,22 +40,23 @@ pub(super) struct Draft {
 /// The validated operation of a row.
 #[derive(Debug, PartialEq)]
 pub(super) enum Operation {
-    /// Register a device, then set its tags.
-    Register(RegisterDevice, TagUpdate),
-    /// Subscribe a device, then set its tags.
-    Subscribe(Subscribe, TagUpdate),
+    /// Register a device, then set its tags and attributes.
+    Register(RegisterDevice, Update),
+    /// Subscribe a device, then set its tags and attributes.
+    Subscribe(Subscribe, Update),
     /// Set tags.
-    Tag(TagUpdate),
+    Tag(Update),
     /// Leave the row out. The provider reported its address as dead, and no request can register a device
     /// in this state.
     LeaveOut,
 }
 
-/// Tags to set, possibly none.
+/// Tags and attributes to set, possibly none.
 #[derive(Debug, PartialEq)]
-pub(super) struct TagUpdate {
+pub(super) struct Update {
     pub(super) device_id: DeviceId,
     pub(super) tags: SetTags,
+    pub(super) attributes: PatchAttributes,
 }
 
 /// The hashes of the device id and of the address of a row. Rows with an equal hash belong together.
@@ -83,23 +88,28 @@ impl Draft {
             (text != "null").then_some(text)
         };
         let tags = take("tags").map(|text| tags_of_json(&text));
+        let attributes = take("attributes").map(|text| attributes_of_json(&text));
         let subscription = take("subscription").map(|text| parse_subscription(&text));
         let recipient_id =
             take("recipient_id").map(|text| parse(&text, "recipient_id", "a string"));
         let enabled = take("enabled").map(|text| parse(&text, "enabled", "a boolean"));
         let reason =
             take("disabled_reason").map(|text| parse(&text, "disabled_reason", "a string"));
+        let single = take_single_attributes(&mut members);
         let registration = RegisterDevice::from_json(object(members.iter()).as_bytes())
             .map_err(|violations| violations.into_vec());
         let mut errors = Vec::new();
-        let draft = Self {
+        let mut draft = Self {
             tags: value_or_errors(tags, &mut errors).unwrap_or_default(),
+            attributes: value_or_errors(attributes, &mut errors).unwrap_or_default(),
             subscription: value_or_errors(subscription, &mut errors),
             recipient_id: value_or_errors(recipient_id, &mut errors),
             enabled: value_or_errors(enabled, &mut errors),
             disabled_reason: value_or_errors(reason, &mut errors),
             registration: value_or_errors(Some(registration), &mut errors).unwrap_or_default(),
         };
+        let single = value_or_errors(single, &mut errors).unwrap_or_default();
+        draft.attributes.0.extend(single.0);
         if errors.is_empty() { Ok(draft) } else { Err(errors) }
     }
 
@@ -118,7 +128,8 @@ impl Draft {
         if purpose == Purpose::Tag {
             return match device_id {
                 Ok(device_id) if errors.is_empty() => {
-                    Ok(Operation::Tag(TagUpdate { device_id, tags }))
+                    let attributes = PatchAttributes::default();
+                    Ok(Operation::Tag(Update { device_id, tags, attributes }))
                 }
                 Ok(_) => Err(errors),
                 Err(rule) => {
@@ -127,6 +138,10 @@ impl Draft {
                 }
             };
         }
+        let attributes = std::mem::take(&mut self.attributes);
+        let change = PatchUser { attributes: Some(attributes.clone()) };
+        // In a request with the attributes as a field, the errors have the name of that field.
+        errors.extend(change.validate(now).err().into_iter().flat_map(Violations::into_vec));
         self.fill_sdk_type();
         let is_dead = self.take_state(&mut errors);
         let is_subscription = is_subscription_platform(&self.registration.platform);
@@ -150,7 +165,7 @@ impl Draft {
         if is_dead {
             return Ok(Operation::LeaveOut);
         }
-        let update = TagUpdate { device_id, tags };
+        let update = Update { device_id, tags, attributes };
         Ok(match subscribe {
             Some(subscribe) => Operation::Subscribe(subscribe, update),
             None => Operation::Register(self.registration, update),
@@ -201,7 +216,7 @@ impl Draft {
                 errors.push(format!("{name}: must be absent for platform {platform}"));
             }
         }
-        let RegisterDevice { device_id, platform, language, timezone, utc_offset, .. } =
+        let RegisterDevice { device_id, platform, language, timezone, utc_offset, user_id, .. } =
             self.registration.clone();
         Some(Subscribe {
             platform,
@@ -211,6 +226,7 @@ impl Draft {
             language,
             timezone,
             utc_offset,
+            user_id,
         })
     }
 
@@ -316,6 +332,29 @@ pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
 fn tags_of_names(names: &str) -> Vec<Tag> {
     let names = names.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
     names.map(|name| Tag::new(name, true)).collect()
+}
+
+/// Takes the members that have the value of one attribute each. A null changes nothing, as an empty cell of
+/// CSV does.
+fn take_single_attributes(
+    members: &mut Vec<(String, String)>,
+) -> Option<Result<PatchAttributes, Vec<String>>> {
+    let taken = members.extract_if(.., |(name, _)| name.starts_with(ATTRIBUTE_PREFIX));
+    let taken = taken.filter_map(|(name, text)| {
+        let name = name.strip_prefix(ATTRIBUTE_PREFIX)?.to_owned();
+        (text != "null").then_some((name, text))
+    });
+    let taken: Vec<_> = taken.collect();
+    (!taken.is_empty()).then(|| attributes_of_json(&object(taken.iter())))
+}
+
+/// Parses attributes from a JSON object. In it, null removes an attribute.
+pub(super) fn attributes_of_json(text: &str) -> Result<PatchAttributes, Vec<String>> {
+    let attributes =
+        JsonObject::new(text).map_err(|_| vec!["attributes: must be a JSON object".to_owned()])?;
+    let body = format!(r#"{{"attributes":{}}}"#, attributes.as_str());
+    let request = PatchUser::from_json(body.as_bytes()).map_err(Violations::into_vec)?;
+    Ok(request.attributes.unwrap_or_default())
 }
 
 /// Returns the parsed value, if there is one. If parsing failed, adds the reasons to `errors`.

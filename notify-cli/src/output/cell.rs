@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-use notify_client::notify_core::{Timestamp, is_unprintable, joins};
-use serde::Serialize;
+use notify_client::notify_core::{Attributes, Audience, Timestamp, is_unprintable, joins};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::attribute::value_text;
 
 /// How a table formats the values of a column; CSV contains them unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,12 @@ pub(crate) enum CellKind {
     Day,
     /// Tags of a device: their names, and the value of those that are false.
     Tags,
+    /// Attributes of a device or a user: names and values, one on each line.
+    Attributes,
+    /// Devices of a user, one on each line.
+    UserDevices,
+    /// The condition of an audience, as an expression.
+    Audience,
     /// Configuration of a provider: the members that identify it, such as a key id or a project id.
     Provider,
     /// Configuration of a provider whose members have their own columns: only whether it is missing.
@@ -101,6 +109,14 @@ pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
             let names: Vec<String> = tags.iter().map(tag).collect();
             names.join(", ")
         }
+        (Some(attributes @ Value::Object(_)), CellKind::Attributes) => {
+            return attribute_lines(attributes).join("\n");
+        }
+        (Some(Value::Array(devices)), CellKind::UserDevices) => {
+            let lines: Vec<String> = devices.iter().map(user_device).collect();
+            return lines.join("\n");
+        }
+        (Some(audience @ Value::Object(_)), CellKind::Audience) => expression(audience),
         (Some(config @ Value::Object(_)), CellKind::Provider) => {
             let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
             parts.collect::<Vec<_>>().join(" ")
@@ -289,6 +305,25 @@ fn failure(failure: &Value) -> String {
 fn tag(tag: &Value) -> String {
     let name = tag["name"].as_str().unwrap_or_default();
     if tag["value"] == false { format!("{name}=false") } else { name.to_owned() }
+}
+
+/// The attributes as arguments that set them.
+fn attribute_lines(attributes: &Value) -> Vec<String> {
+    let attributes = Attributes::deserialize(attributes).unwrap_or_default();
+    let pairs = attributes.iter().map(|(name, value)| format!("{name}={}", value_text(value)));
+    pairs.map(|pair| printable(&pair)).collect()
+}
+
+fn user_device(device: &Value) -> String {
+    let text = |name: &str| printable(device[name].as_str().unwrap_or_default());
+    let disabled = if device["enabled"] == false { ", disabled" } else { "" };
+    format!("{} ({}{disabled})", text("device_id"), text("platform"))
+}
+
+/// The condition as an expression, or as JSON if this version does not know it.
+fn expression(audience: &Value) -> String {
+    let parsed = Audience::from_json(&audience.to_string());
+    parsed.map_or_else(|_| single_line_json(audience), |audience| audience.to_string())
 }
 
 /// The value as text: a string unchanged, any other value as JSON, and nothing for null.

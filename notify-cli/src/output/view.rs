@@ -112,14 +112,14 @@ pub(crate) const KEY_CREATED: View = one_record(columns! { id, api_key });
 const DEVICE_FIELDS: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
     recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
-    store_identifier, timezone, country, utc_offset, language, device_description, tags, enabled,
-    disabled_reason, created_at, updated_at,
+    store_identifier, timezone, country, utc_offset, language, device_description, tags, user_id,
+    attributes, enabled, disabled_reason, created_at, updated_at,
 };
 const DEVICE_RECORD: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
     recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
     store_identifier, timezone, country, utc_offset, language, device_description, tags: Tags,
-    created_at: Time, updated_at: Time, state: DeviceState = "",
+    user_id, attributes: Attributes, created_at: Time, updated_at: Time, state: DeviceState = "",
 };
 const DEVICE_COLUMNS: &[Column] = columns! {
     device_id: Text, platform, state: DeviceState = "", tags: Tags, updated_at: Time,
@@ -127,6 +127,31 @@ const DEVICE_COLUMNS: &[Column] = columns! {
 pub(crate) const DEVICES: View =
     listing_with_export("devices", DEVICE_COLUMNS, DEVICE_FIELDS).with_heading_columns(3);
 pub(crate) const DEVICE: View = record_with_export(DEVICE_RECORD, DEVICE_FIELDS);
+
+const USER_COLUMNS: &[Column] = columns! {
+    user_id: Text, attributes: Attributes, devices: UserDevices, updated_at: Time,
+};
+const USER_EXPORT: &[Column] = columns! { user_id, attributes, devices, created_at, updated_at };
+pub(crate) const USERS: View = listing_with_export("users", USER_COLUMNS, USER_EXPORT);
+pub(crate) const USER: View = record_with_export(
+    columns! {
+        user_id, attributes: Attributes, devices: UserDevices, created_at: Time, updated_at: Time,
+    },
+    USER_EXPORT,
+);
+
+const SEGMENT_EXPORT: &[Column] = columns! { name, audience, created_at, updated_at };
+pub(crate) const SEGMENTS: View = listing_with_export(
+    "segments",
+    columns! { name: Text, audience: Audience, updated_at: Time },
+    SEGMENT_EXPORT,
+);
+pub(crate) const SEGMENT: View = record_with_export(
+    columns! { name, audience: Audience, created_at: Time, updated_at: Time },
+    SEGMENT_EXPORT,
+);
+pub(crate) const SEGMENT_PREVIEW: View =
+    listing("platforms", columns! { platform, devices, exact });
 
 pub(crate) const TAGS: View =
     listing("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
@@ -336,11 +361,14 @@ pub(crate) const NOTIFICATIONS: View =
         .with_heading_columns(3);
 pub(crate) const NOTIFICATION: View = one_record(columns! {
     id, status, origin, created_at: Time, send_at: Time, started_at: Time, completed_at: Time,
-    request: Nested, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
+    request: Nested, audience: Audience, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
     failed: Count = "/counts/failed", unregistered: Count = "/counts/unregistered",
     expired: Count = "/counts/expired", canceled: Count = "/counts/canceled",
     pending: Count = "/counts/pending", unknown: Count = "/counts/unknown",
-    excluded: Count = "/counts/excluded", failures: Failures,
+    excluded: Count = "/counts/excluded", users_named: Count = "/users/named",
+    users_reached: Count = "/users/reached", users_unreached: Count = "/users/unreached",
+    users_pending: Count = "/users/pending", users_unknown: Count = "/users/unknown",
+    failures: Failures,
     received: Count = "/engagement/received", opened: Count = "/engagement/opened",
     clicked: Count = "/engagement/clicked", dismissed: Count = "/engagement/dismissed",
 });
@@ -357,6 +385,9 @@ pub(crate) const DELIVERIES: View = listing_with_export(
     DELIVERY_EXPORT,
 )
 .with_heading_columns(4);
+
+pub(crate) const NOTIFICATION_USERS: View =
+    listing("users", columns! { user_id: Text, state, devices });
 
 pub(crate) const PREVIEW: View = listing_with_export(
     "platforms",

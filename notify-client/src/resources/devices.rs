@@ -1,15 +1,16 @@
-//! Devices: registration, subscriptions, tags and engagement events.
+//! Devices: registration, subscriptions, users, tags, attributes and engagement events.
 
 use notify_core::{
-    Device, DeviceId, DeviceList, EventsAccepted, ListDevices, PageQuery, RegisterDevice,
-    ReportEvents, SetTags, Subscribe, SubscriptionCreated, TagList,
+    Device, DeviceId, DeviceList, EventsAccepted, ListDevices, LogIn, PageQuery, PatchAttributes,
+    RegisterDevice, ReportEvents, SetTags, Subscribe, SubscriptionCreated, TagList, UserId,
 };
 use reqwest::Method;
 
+use super::check_name;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Devices and their tags.
+    /// Devices, with their tags, attributes and users.
     Devices from devices;
 
     /// Registers a device, or replaces every field of the device with that id: `POST /v1/devices`.
@@ -95,16 +96,70 @@ handle! {
     /// # }
     /// ```
     fn remove_tag(id: &DeviceId, name: &str) -> () =
-        check_tag_name(name).map(|name| {
+        check_name(name).map(|name| {
             Call::v1(Method::DELETE, &["devices", id.as_str(), "tags", name]).discard_response()
         });
 
+    /// Sets and removes attributes of a device: `PATCH /v1/devices/:device_id/attributes`. The other
+    /// attributes of the device stay. An attribute of a device hides the one of its user with the same name.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the change breaks a rule; [`crate::Error::NotFound`] if the id is
+    /// unknown; [`crate::Error::Rejected`] if the device would have more than 100 attributes.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{DeviceId, PatchAttributes};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let change = PatchAttributes::default().set("plan", "pro").set("seats", 3).remove("trial");
+    /// notify.devices().update_attributes(&DeviceId::new("pixel-7")?, &change).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn update_attributes(id: &DeviceId, change: &PatchAttributes) -> () =
+        Call::v1(Method::PATCH, &["devices", id.as_str(), "attributes"])
+            .discard_response()
+            .body(change);
+
+    /// Logs a device in as a user, and out of any other user: `PUT /v1/devices/:device_id/user`. The
+    /// user is created if necessary. A user has at most 100 devices: one more logs out another one.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the device is unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{DeviceId, UserId};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// notify.devices().log_in(&DeviceId::new("pixel-7")?, &UserId::new("user-7")?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn log_in(id: &DeviceId, user: &UserId) -> () =
+        Call::v1(Method::PUT, &["devices", id.as_str(), "user"])
+            .discard_response()
+            .body(&LogIn::new(user.as_str()));
+
+    /// Logs a device out: `DELETE /v1/devices/:device_id/user`. It succeeds also if nobody is logged in.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the device is unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::DeviceId;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// notify.devices().log_out(&DeviceId::new("pixel-7")?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn log_out(id: &DeviceId) -> () =
+        Ok(Call::v1(Method::DELETE, &["devices", id.as_str(), "user"]).discard_body());
+
     paged {
-        /// One page of the devices that match every filter: `GET /v1/devices`. With a `state`, a page
-        /// may have fewer entries than `limit`; the last page has no `next_cursor`.
+        /// One page of the devices that match every filter: `GET /v1/devices`. With a `state` or a
+        /// `segment`, a page may have fewer entries than `limit`; the last page has no `next_cursor`.
         ///
         /// # Errors
-        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000; [`crate::Error::Rejected`] if the
+        /// segment is unknown.
         ///
         /// ```no_run
         /// # use notify_client::notify_core::{DeviceState, ListDevices, Platform};
@@ -135,16 +190,6 @@ handle! {
 
         (query: &ListDevices) -> DeviceList =
             Call::v1(Method::GET, &["devices"]).query(query);
-    }
-}
-
-/// Refuses a name that would change the path of the request. Returns any other name unchanged.
-fn check_tag_name(name: &str) -> Result<&str, crate::Error> {
-    let invalid = |rule: &str| crate::Error::Invalid(notify_core::Violations::one("name", rule));
-    match name {
-        "" => Err(invalid("must not be empty")),
-        "." | ".." => Err(invalid("must not be `.` or `..`")),
-        _ => Ok(name),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use notify_core::{
     AnswerId, AnswerPoll, CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries,
-    ListNotifications, NotificationCreated, NotificationId, NotificationList, NotificationPreview,
-    NotificationRecord, Poll, ReportNotification,
+    ListNotificationUsers, ListNotifications, NotificationCreated, NotificationId,
+    NotificationList, NotificationPreview, NotificationRecord, NotificationUsers, Poll,
+    ReportNotification,
 };
 use reqwest::Method;
 
@@ -215,6 +216,48 @@ handle! {
 
         (id: &NotificationId, query: &ListDeliveries) -> DeliveryList =
             Call::v1(Method::GET, &["notifications", id.as_str(), "deliveries"]).query(query);
+    }
+
+    paged {
+        /// One page of the users that a notification names, and whether they were reached:
+        /// `GET /v1/notifications/:id/users`. A page may have fewer entries than `limit`; the last page
+        /// has no `next_cursor`.
+        ///
+        /// # Errors
+        /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Invalid`] if `limit`
+        /// is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # use notify_client::notify_core::{ListNotificationUsers, NotificationId, UserState};
+        /// # async fn example(notify: notify_client::Client, id: NotificationId)
+        /// # -> Result<(), notify_client::Error> {
+        /// let unreached =
+        ///     ListNotificationUsers { state: Some(UserState::Unreached), ..Default::default() };
+        /// for user in notify.notifications().users(&id, &unreached).await?.users {
+        ///     println!("{:?}: {} devices", user.user_id, user.devices);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn users;
+
+        /// All users that a notification names, starting with the page that the query selects.
+        ///
+        /// ```no_run
+        /// # use notify_client::notify_core::NotificationId;
+        /// # async fn example(notify: notify_client::Client, id: NotificationId)
+        /// # -> Result<(), notify_client::Error> {
+        /// let mut all = notify.notifications().all_users(&id, &Default::default());
+        /// while let Some(user) = all.next().await {
+        ///     println!("{:?}", user?.state);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all_users;
+
+        (id: &NotificationId, query: &ListNotificationUsers) -> NotificationUsers =
+            Call::v1(Method::GET, &["notifications", id.as_str(), "users"]).query(query);
     }
 }
 

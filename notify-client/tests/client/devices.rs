@@ -15,7 +15,8 @@ fn device() -> serde_json::Value {
         "ad_id": null, "imei": null, "sdk_version": null, "app_version": "1.2", "os_version": null,
         "store_identifier": null, "timezone": null, "country": null, "utc_offset": null,
         "language": "de", "device_description": null,
-        "tags": [{"name": "vip", "type": "bool", "value": true}], "enabled": false,
+        "tags": [{"name": "vip", "type": "bool", "value": true}], "user_id": "user-7",
+        "attributes": {"plan": "pro", "seats": 3, "trial": false}, "enabled": false,
         "disabled_reason": "unregistered", "created_at": 1, "updated_at": 2,
     })
 }
@@ -59,6 +60,15 @@ async fn devices_are_read_and_listed() {
     let filters = "platform=fb-messenger&tag=vip&state=unregistered&push_token=a%2Bb";
     server.assert_received(&format!("GET /v1/devices?limit=1&{filters}"), None).await;
     assert_eq!((page.devices, page.next_cursor), (vec![read], Some("n".into())));
+
+    let server = Server::with_body(json!({ "devices": [], "next_cursor": null })).await;
+    let query = ListDevices {
+        segment: Some("a b".into()),
+        user_id: Some("user/7".into()),
+        ..Default::default()
+    };
+    server.client().devices().list(&query).await.unwrap();
+    server.assert_received("GET /v1/devices?segment=a+b&user_id=user%2F7", None).await;
 }
 
 #[tokio::test]
@@ -126,6 +136,45 @@ async fn devices_are_deleted_and_tagged() {
         let error = server.client().devices().remove_tag(&device_id(), name).await.unwrap_err();
         assert!(matches!(error, notify_client::Error::Invalid(_)), "{error}");
     }
+    assert!(server.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn devices_are_logged_in_and_out() {
+    let server = Server::with_body(success()).await;
+    server.client().devices().log_in(&device_id(), &UserId::new("u/7").unwrap()).await.unwrap();
+    let body = json!({ "user_id": "u/7" });
+    server.assert_received(&format!("PUT /v1/devices/{DEVICE}/user"), Some(body)).await;
+
+    let server = Server::with_body(success()).await;
+    server.client().devices().log_out(&device_id()).await.unwrap();
+    server.assert_received(&format!("DELETE /v1/devices/{DEVICE}/user"), None).await;
+}
+
+/// A 404 means that there is no such device, and not that an earlier attempt has logged it out.
+#[tokio::test]
+async fn a_retried_log_out_of_an_unknown_device_is_an_error() {
+    let busy = response(503, json!({ "errors": ["busy"] }));
+    let missing = response(404, json!({ "errors": ["not found"] }));
+    let server = Server::with_responses(vec![busy, missing]).await;
+    let error = server.client().devices().log_out(&device_id()).await.unwrap_err();
+    assert!(matches!(error, notify_client::Error::NotFound { .. }), "{error:?}");
+    assert_eq!(server.requests().await.len(), 2);
+}
+
+#[tokio::test]
+async fn attributes_of_devices_are_changed() {
+    let server = Server::with_body(success()).await;
+    let change = PatchAttributes::default().set("plan", "pro").set("seats", 3).remove("trial");
+    server.client().devices().update_attributes(&device_id(), &change).await.unwrap();
+    let body = json!({ "plan": "pro", "seats": 3, "trial": null });
+    let line = format!("PATCH /v1/devices/{DEVICE}/attributes");
+    server.assert_received(&line, Some(body)).await;
+
+    let server = Server::with_body(success()).await;
+    let wrong = PatchAttributes::default().set("Plan", "pro");
+    let error = server.client().devices().update_attributes(&device_id(), &wrong).await;
+    assert!(matches!(error, Err(notify_client::Error::Invalid(_))), "{error:?}");
     assert!(server.requests().await.is_empty());
 }
 

@@ -10,3 +10,4 @@ mod campaigns;
 mod devices;
 mod failures;
 mod notifications;
+mod users;

@@ -3,7 +3,7 @@
 use notify_client::notify_core::*;
 use serde_json::json;
 
-use crate::common::{ID, Server, notification_id, success};
+use crate::common::{ID, Server, notification_id, response, success};
 
 fn record() -> serde_json::Value {
     let counts = json!({
@@ -17,6 +17,8 @@ fn record() -> serde_json::Value {
         "started_at": null, "completed_at": null, "request": {"text": "hi", "z": 1.0, "a": 2},
         "counts": counts, "by_platform": [android],
         "failures": [{"platform": "android", "reason": "r", "count": 1}],
+        "audience": {"all": [{"tag": "vip"}, {"field": "user", "exists": true}]},
+        "users": {"named": 4, "reached": 1, "unreached": 1, "pending": 1, "unknown": 1},
         "engagement": {"received": 1, "opened": 0, "clicked": 0, "dismissed": 0},
         "a_field_of_tomorrow": [1],
     })
@@ -95,6 +97,48 @@ async fn deliveries_are_listed_and_one_is_explained() {
 }
 
 #[tokio::test]
+async fn notifications_are_sent_to_users_and_to_an_audience() {
+    let server = Server::with_body(json!({ "id": ID })).await;
+    let notification = CreateNotification::to_users(["user-7"], "Hello")
+        .unwrap()
+        .on_platforms([Platform::Ios])
+        .audience(Audience::segment("fans").and(Audience::attribute("seats").at_least(3)));
+    server.client().notifications().create(&notification).await.unwrap();
+    let audience = json!({ "all": [{"segment": "fans"}, {"attribute": "seats", "at_least": 3}] });
+    let body = json!({
+        "text": "Hello", "user_ids": ["user-7"], "platforms": ["ios"], "audience": audience,
+    });
+    server.assert_received("POST /v1/notifications", Some(body)).await;
+}
+
+#[tokio::test]
+async fn users_of_a_notification_are_listed() {
+    let user = |id: Option<&str>, state: &str| json!({"user_id": id, "state": state, "devices": 2});
+    let page = |users: serde_json::Value, cursor: Option<&str>| {
+        response(200, json!({"users": users, "next_cursor": cursor}))
+    };
+    let server = Server::with_responses(vec![
+        page(json!([user(Some("user-7"), "reached"), user(None, "reached")]), Some("c")),
+        page(json!([]), None),
+    ])
+    .await;
+    let query = ListNotificationUsers {
+        limit: Some(2),
+        state: Some(UserState::Reached),
+        ..Default::default()
+    };
+    let (notify, id) = (server.client(), notification_id());
+    let mut all = notify.notifications().all_users(&id, &query);
+    let first = all.next().await.unwrap().unwrap();
+    assert_eq!(serde_json::to_value(first).unwrap(), user(Some("user-7"), "reached"));
+    assert_eq!(all.next().await.unwrap().unwrap().user_id, None);
+    assert!(all.next().await.is_none());
+    let lines: Vec<_> = server.requests().await.iter().map(crate::common::line).collect();
+    let path = "GET /v1/notifications/mine%2F1/users?limit=2&state=reached";
+    assert_eq!(lines, [path.to_owned(), format!("{path}&cursor=c")]);
+}
+
+#[tokio::test]
 async fn notifications_are_reported() {
     let server = Server::with_body(json!({ "id": "mine/1" })).await;
     let report = ReportNotification {
@@ -118,6 +162,8 @@ async fn notifications_are_read_and_listed() {
     assert_eq!(read.request.as_str(), r#"{"a":2,"text":"hi","z":1.0}"#);
     assert_eq!(read.by_platform[0].counts, read.counts);
     assert_eq!((read.counts.targeted, read.send_at), (3, Some(Timestamp(2))));
+    assert_eq!(read.audience, Some(Audience::tag("vip").and(Audience::has_user(true))));
+    assert_eq!(read.users.map(|users| users.named), Some(4));
 
     let server =
         Server::with_body(json!({ "notifications": [record()], "next_cursor": null })).await;

@@ -6,14 +6,16 @@ fn operation(line: &str) -> Result<Operation, Vec<String>> {
     Draft::from_json(line.as_bytes())?.validate(Purpose::Register, Timestamp(0))
 }
 
-fn tag_update(device_id: &str, tags: &[(&str, bool)]) -> TagUpdate {
+fn update(device_id: &str, tags: &[(&str, bool)]) -> Update {
     let tags = tags.iter().map(|(name, value)| Tag::new(*name, *value)).collect();
     let device_id = DeviceId::new(device_id).expect("an id of a test is one");
-    TagUpdate { device_id, tags: SetTags { tags } }
+    Update { device_id, tags: SetTags { tags }, attributes: PatchAttributes::default() }
 }
 
 const ANDROID: &str =
     r#""device_id":"a","platform":"android","sdk_type":"android_push","push_token":"t""#;
+
+const CHAT: &str = r#""device_id":"c","platform":"chatapp","recipient_id":"77""#;
 
 #[test]
 fn a_device_of_the_api_is_registered_or_subscribed_again() {
@@ -31,7 +33,7 @@ fn a_device_of_the_api_is_registered_or_subscribed_again() {
         push_disabled: Some(true),
         ..Default::default()
     };
-    let tags = tag_update("a", &[("vip", true), ("old", false)]);
+    let tags = update("a", &[("vip", true), ("old", false)]);
     assert_eq!(operation(&line), Ok(Operation::Register(registration, tags)));
 
     let line = r#"{"device_id":"c","platform":"chatapp","sdk_type":null,"push_token":null,
@@ -44,10 +46,7 @@ fn a_device_of_the_api_is_registered_or_subscribed_again() {
         language: Some("de".into()),
         ..Default::default()
     };
-    assert_eq!(
-        operation(line),
-        Ok(Operation::Subscribe(subscribe, tag_update("c", &[("vip", true)])))
-    );
+    assert_eq!(operation(line), Ok(Operation::Subscribe(subscribe, update("c", &[("vip", true)]))));
 }
 
 #[test]
@@ -60,10 +59,51 @@ fn the_kind_of_sdk_follows_from_the_platform() {
             sdk_type: sdk_type.into(),
             ..Default::default()
         };
-        let registered = Operation::Register(registration, tag_update("a", &[]));
+        let registered = Operation::Register(registration, update("a", &[]));
         assert!(registered.lacks_address());
         assert_eq!(operation(&line), Ok(registered));
     }
+}
+
+#[test]
+fn a_row_has_a_user_and_attributes() {
+    let attributes = PatchAttributes::default().set("plan", "pro").set("seats", 3).remove("old");
+    for (device, more) in [
+        (ANDROID, r#""attributes":{"plan":"pro","seats":3,"old":null}"#),
+        (
+            ANDROID,
+            r#""attributes":{"old":null,"plan":"x"},"attribute:plan":"pro","attribute:seats":3"#,
+        ),
+        (CHAT, r#""attributes":{"old":null,"seats":3},"attribute:plan":"pro","attribute:x":null"#),
+    ] {
+        let line = format!(r#"{{{device},"user_id":"u",{more}}}"#);
+        let (user_id, seen) = match operation(&line).unwrap() {
+            Operation::Register(registration, update) => (registration.user_id, update),
+            Operation::Subscribe(subscribe, update) => (subscribe.user_id, update),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((user_id.as_deref(), &seen.attributes), (Some("u"), &attributes), "{line}");
+    }
+    let exported = format!(r#"{{{ANDROID},"user_id":null,"attributes":{{}}}}"#);
+    let Ok(Operation::Register(registration, seen)) = operation(&exported) else { panic!() };
+    assert_eq!((registration.user_id, seen), (None, update("a", &[])));
+
+    for (more, error) in [
+        (r#""attributes":["plan"]"#, "attributes: must be a JSON object"),
+        (r#""attribute:plan":[]"#, "attributes.plan: expected a boolean, a number or a string"),
+        (
+            r#""attribute:Plan":1"#,
+            "attributes.Plan: must be a lower-case letter, then up to 63 lower-case letters, digits \
+             and underscores",
+        ),
+        (r#""user_id":"..""#, "user_id: must not be `.` or `..`"),
+    ] {
+        assert_eq!(operation(&format!("{{{ANDROID},{more}}}")), Err(vec![error.to_owned()]));
+    }
+    // A file that is made for an import can set tags too; only its tags are used.
+    let line = r#"{"device_id":"a","tags":["vip"],"attribute:plan":"pro","user_id":"u"}"#;
+    let tagged = Draft::from_json(line.as_bytes()).unwrap().validate(Purpose::Tag, Timestamp(0));
+    assert_eq!(tagged, Ok(Operation::Tag(update("a", &[("vip", true)]))));
 }
 
 #[test]

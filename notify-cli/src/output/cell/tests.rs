@@ -22,6 +22,23 @@ fn a_formula_is_exported_as_text() {
 }
 
 #[test]
+fn attributes_and_conditions_are_written_as_their_arguments() {
+    let attributes = json!({ "b": true, "n": 1e300, "t": "a\u{1b}\nb", "q": "7" });
+    let cell = table_cell(Some(&attributes), CellKind::Attributes);
+    assert_eq!(cell, "b=true\nn=1e+300\nq=\"7\"\nt=a\\u{1b}\\nb");
+    for (audience, text) in [
+        (json!({ "not": {"tag": "a b"} }), "not tag = \"a b\""),
+        // A form of a newer server.
+        (json!({ "radius": 5 }), "{\"radius\": 5}"),
+    ] {
+        assert_eq!(table_cell(Some(&audience), CellKind::Audience), text);
+    }
+    for kind in [CellKind::Attributes, CellKind::Audience, CellKind::UserDevices] {
+        assert_eq!(table_cell(Some(&json!(null)), kind), "");
+    }
+}
+
+#[test]
 fn control_and_invisible_characters_are_escaped() {
     for (text, shown) in [
         ("plain, é, 漢字, 👍", "plain, é, 漢字, 👍"),

@@ -1,0 +1,110 @@
+//! `notify users`.
+
+use clap::Subcommand;
+use notify_client::notify_core::{AttributeValue, PatchUser, UserId, pluralize};
+
+use super::paging::{self, PageArgs};
+use crate::{
+    attribute::{self, RemoveArgs, value_help},
+    confirm::{self, ConfirmArgs},
+    failure::Failure,
+    output::view,
+    session::{Session, parse_caller_id},
+};
+
+/// `notify users`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Users {
+    /// List users, oldest first.
+    List(PageArgs),
+    /// Show a user with the devices on which the user is logged in.
+    #[command(alias = "show")]
+    Get {
+        /// Its id.
+        user_id: String,
+    },
+    /// Set and remove attributes of a user, and show the user. The user is created if necessary; other
+    /// attributes stay.
+    #[command(after_help = SET_HELP)]
+    Set {
+        /// Its id, of your choice.
+        user_id: String,
+        /// Set this attribute; repeatable.
+        #[arg(
+            long = "attribute", value_name = "NAME=VALUE", value_parser = attribute::parse_pair,
+        )]
+        attributes: Vec<(String, AttributeValue)>,
+        #[command(flatten)]
+        remove: RemoveArgs,
+    },
+    /// Erase a user, the user's devices and all data about them.
+    Delete {
+        /// Its id.
+        user_id: String,
+        /// Keep the devices, and only log them out.
+        #[arg(long)]
+        keep_devices: bool,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
+}
+
+const SET_HELP: &str = concat!(
+    value_help!(),
+    ":
+  notify users set user-7 --attribute plan=pro --attribute seats=3 --attribute 'zip=\"10115\"'"
+);
+
+/// Runs the command.
+pub(crate) async fn run(command: Users, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.client()?;
+    let users = notify.users();
+    match command {
+        Users::List(page) => {
+            let query = page.query();
+            let (first, all) = (users.list(&query), users.all(&query));
+            paging::show(page.all, first, all, session, &view::USERS).await
+        }
+        Users::Get { user_id } => {
+            let user = users.get(&parse_user_id(&user_id)?).await;
+            let user = user.map_err(Failure::unknown_id("user", &user_id))?;
+            session.out.show(&user, &view::USER)
+        }
+        Users::Set { user_id, attributes, remove } => {
+            let changes = attribute::changes(attributes, remove)?;
+            let attributes = Some(changes).filter(|changes| !changes.0.is_empty());
+            let user = users.update(&parse_user_id(&user_id)?, &PatchUser { attributes }).await?;
+            session.out.show(&user, &view::USER)
+        }
+        Users::Delete { user_id, keep_devices, confirm } => {
+            let id = parse_user_id(&user_id)?;
+            if confirm.is_required()? {
+                let user = users.get(&id).await.map_err(Failure::unknown_id("user", &id))?;
+                let devices = pluralize(user.devices.len(), "device");
+                confirm::ask(&if keep_devices {
+                    format!(
+                        "Erase the user `{id}` with all attributes? The user is logged out of \
+                         {devices}. This cannot be undone."
+                    )
+                } else {
+                    format!(
+                        "Erase the user `{id}` with {devices} and all data about them? This cannot \
+                         be undone."
+                    )
+                })?;
+            }
+            let result = if keep_devices {
+                users.delete_keeping_devices(&id).await
+            } else {
+                users.delete(&id).await
+            };
+            result.map_err(Failure::unknown_id("user", &id))?;
+            session.out.done()
+        }
+    }
+}
+
+/// Parses the id of a user.
+pub(super) fn parse_user_id(text: &str) -> Result<UserId, Failure> {
+    parse_caller_id("user_id", text, UserId::new)
+}
