@@ -10,7 +10,7 @@ use crate::{Browser, Key};
 const LINKS: &str =
     "[...document.querySelectorAll('a[href]:not([download])')].map((link) => link.href)";
 /// The folders whose entries have ids that operators' backends choose.
-const FOLDERS_OF_IDS: [&str; 1] = ["devices"];
+const FOLDERS_OF_IDS: [&str; 2] = ["devices", "users"];
 /// The shortest id that the server chooses.
 const ID_LENGTH_MIN: usize = 20;
 

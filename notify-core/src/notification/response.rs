@@ -409,7 +409,7 @@ pub struct PlatformPreview {
 pub struct NotificationPreview {
     /// The platforms of the target.
     pub platforms: Vec<PlatformPreview>,
-    /// Number of `device_ids` that do not exist; absent if all exist.
+    /// Number of `device_ids` or `user_ids` that do not exist; absent if all exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<u64>,
 }

@@ -123,6 +123,24 @@ impl Visit {
         self.call(self.as_admin(method, path, json(body)?)).await
     }
 
+    /// `POST` under `/v1` of an application that changes nothing.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        scope: &AppScope,
+        path: &str,
+        question: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.call(Call {
+            caller: scope.caller.clone(),
+            app: Some(scope.app.id),
+            method: Method::POST,
+            path,
+            body: json(question)?,
+            idempotency_key: None,
+        })
+        .await
+    }
+
     /// A write under `/v1` of an application, which must not be suspended. `idempotency_key` is that of the form, so that a form that is
     /// submitted twice takes effect once.
     pub(super) async fn change<T: DeserializeOwned>(

@@ -29,12 +29,14 @@ pub(super) struct Entry {
 }
 
 /// The pages of an application.
-pub(super) const APP_ENTRIES: [Entry; 13] = [
+pub(super) const APP_ENTRIES: [Entry; 15] = [
     Entry { name: "Dashboard", path: "" },
     Entry { name: "Send", path: "/send" },
     Entry { name: "Notifications", path: "/notifications" },
     Entry { name: "Devices", path: "/devices" },
     Entry { name: "Tags", path: "/tags" },
+    Entry { name: "Users", path: "/users" },
+    Entry { name: "Segments", path: "/segments" },
     Entry { name: "Campaigns", path: "/campaigns" },
     Entry { name: "Feeds", path: "/feeds" },
     Entry { name: "Polls", path: "/polls" },
@@ -177,6 +179,8 @@ impl Layout {
             "ended" => "The session has ended.",
             "ended-others" => "All other sessions have ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
+            "logged-in" => "Logged in.",
+            "logged-out" => "Logged out.",
             "sent" => "Accepted.",
             "applied" => "Applied. The campaigns are now as in the files.",
             "redelivered" => "Queued. The message is sent again now.",

@@ -8,8 +8,8 @@ use crate::api::router::{Endpoint, placeholder, segments};
 use crate::keys::{hex, sha256};
 use crate::store::AdminKey;
 
-/// The placeholder of device ids in paths.
-const DEVICE_ID: &str = "device_id";
+/// The placeholders of ids in paths that an application chooses, and that may name a person.
+const PERSONAL_IDS: [&str; 2] = ["device_id", "user_id"];
 /// The hexadecimal digits of a hash in the audit trail.
 const DIGITS: usize = 16;
 
@@ -43,7 +43,7 @@ pub(crate) fn entry(ctx: &RequestCtx, endpoint: &Endpoint, operator: Operator<'_
     let object = segments(endpoint.path).filter_map(placeholder).find(|name| !is_app_id(name));
     let object = object.and_then(|name| {
         let id = ctx.path_param(name).ok()?;
-        Some(if name == DEVICE_ID { device_mark(&id) } else { id.into_owned() })
+        Some(if PERSONAL_IDS.contains(&name) { id_hash(&id) } else { id.into_owned() })
     });
     AuditEntry {
         at: ctx.received_at,
@@ -79,9 +79,9 @@ pub(crate) fn session_entry(
     }
 }
 
-/// What the audit trail has of a device: the start of the SHA-256 of its id. The id may be an e-mail address,
-/// and erasing the device must not leave it here.
-fn device_mark(id: &str) -> String {
+/// What the audit trail has of a device or a user: the start of the SHA-256 of its id. The id may be an
+/// e-mail address, and erasing the device or the user must not leave it here.
+fn id_hash(id: &str) -> String {
     let hash = hex(&sha256(id.as_bytes()));
     format!("sha256:{}", &hash[..DIGITS])
 }

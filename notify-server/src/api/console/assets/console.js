@@ -161,7 +161,7 @@ function showEvents(list) {
     item.querySelector(".badge").textContent = body.type;
     const links = item.querySelector(".event-links");
     const data = body.data ?? {};
-    for (const [field, folder] of [["notification_id", "notifications"], ["poll_id", "polls"], ["device_id", "devices"]]) {
+    for (const [field, folder] of [["notification_id", "notifications"], ["poll_id", "polls"], ["device_id", "devices"], ["user_id", "users"]]) {
       if (!data[field]) continue;
       const link = document.createElement("a");
       link.href = `${list.dataset.base}/${folder}/${encodeURIComponent(data[field])}`;
@@ -256,7 +256,7 @@ for (const input of document.querySelectorAll("[data-fill]")) {
   input.closest("[hidden]").hidden = false;
   input.addEventListener("change", () => fill(input));
 }
-/* Send: the preview while typing. */
+/* Send and Segments: the preview while typing. */
 
 const TYPING_MS = 150;
 let typing = 0;
@@ -271,7 +271,7 @@ async function preview(form) {
   fields.set("live", "1");
   // JSON that nobody edited follows the fields.
   const json = document.getElementById("json");
-  const follows = !json.dataset.edited && json.defaultValue === "";
+  const follows = json && !json.dataset.edited && json.defaultValue === "";
   if (follows) fields.set("json", "");
   try {
     const options = { method: "POST", body: fields, signal: previewing.signal };

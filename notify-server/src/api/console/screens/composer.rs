@@ -5,11 +5,12 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
-    AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
-    Platform, Timestamp, WebPushAction, WebPushSettings,
+    AndroidSettings, Audience, CreateNotification, IosSettings, MessengerSettings,
+    NotificationContent, Platform, Timestamp, WebPushAction, WebPushSettings,
 };
 use serde_json::Value;
 
+use super::expressions::{self, ExpressionProblem};
 use crate::api::console::form::{Form, new_key};
 use crate::api::console::format;
 
@@ -38,8 +39,14 @@ pub(super) struct Composer {
     /// The names of platforms.
     pub(super) platforms: Vec<String>,
     pub(super) tag: String,
+    /// Ids of users, one a line or separated by commas.
+    pub(super) users: String,
     /// Ids of devices, one a line.
     pub(super) devices: String,
+    /// The condition of the audience, as an expression.
+    pub(super) audience: String,
+    /// The name of a segment.
+    pub(super) segment: String,
     /// When to send, as an `<input type="datetime-local">` writes it; empty for now.
     pub(super) at: String,
     /// Whether `at` is the local time of each device, instead of UTC.
@@ -72,6 +79,29 @@ pub(super) struct Composed {
     pub(super) body: Bytes,
     /// The fields that cannot be written into it, each as `path: what`.
     pub(super) problems: Vec<String>,
+}
+
+/// The segment and the expression that make a condition.
+fn audience_fields(condition: &Value) -> (String, String) {
+    let Ok(audience) = Audience::from_json(&condition.to_string()) else {
+        return (String::new(), String::new());
+    };
+    let parts = match &audience {
+        Audience::Segment(name) => return (name.clone(), String::new()),
+        Audience::All(parts) => &parts[..],
+        Audience::Any(_)
+        | Audience::Not(_)
+        | Audience::Tag(_)
+        | Audience::Attribute { .. }
+        | Audience::Field { .. } => &[],
+    };
+    if let [Audience::Segment(name), rest @ ..] = parts
+        && let Some(rest) = rest.iter().cloned().reduce(Audience::and)
+        && Audience::segment(name).and(rest.clone()) == audience
+    {
+        return (name.clone(), rest.to_string());
+    }
+    (String::new(), audience.to_string())
 }
 
 fn optional(text: &str) -> Option<String> {
@@ -109,7 +139,10 @@ impl Composer {
             campaign: text("campaign"),
             platforms: form.all("platform").map(str::to_owned).collect(),
             tag: text("tag"),
+            users: form.lines("users"),
             devices: form.lines("devices"),
+            audience: form.lines("audience"),
+            segment: form.lines("segment"),
             at: text("at"),
             is_local: form.text("local") == "1",
             priority: text("priority"),
@@ -164,6 +197,7 @@ impl Composer {
             value.as_array().into_iter().flatten().map(text).collect()
         };
         let actions = &request["web_push_settings"]["actions"];
+        let (segment, audience) = audience_fields(&request["audience"]);
         Self {
             text: text(&request["text"]),
             title: text(&request["android_settings"]["title"]),
@@ -172,7 +206,10 @@ impl Composer {
             campaign: text(&request["campaign_id"]),
             platforms: texts(&request["platforms"]),
             tag: text(&request["tags"][0]),
+            users: texts(&request["user_ids"]).join("\n"),
             devices: texts(&request["device_ids"]).join("\n"),
+            audience,
+            segment,
             priority: text(&request["priority"]),
             ttl: text(&request["ttl_seconds"]),
             collapse_key: text(&request["collapse_key"]),
@@ -201,6 +238,9 @@ impl Composer {
             text: optional(&self.text),
             platforms: Some(self.platforms.clone()).filter(|platforms| !platforms.is_empty()),
             device_ids: Some(self.device_ids()).filter(|ids| !ids.is_empty()),
+            // A list without an id is refused, so that it does not widen the target.
+            user_ids: (!self.users.trim().is_empty()).then(|| self.user_ids()),
+            audience: self.condition(&mut problems),
             content: self.content(&mut problems),
             send_at,
             send_at_local,
@@ -275,6 +315,39 @@ impl Composer {
         !self.is_json && at.timestamp().as_millisecond() + last_zone_ms <= now.as_ms()
     }
 
+    /// The condition of `audience` and `segment`. It is invalid if the expression is wrong, so that no request
+    /// goes to more devices than the operator meant.
+    fn condition(&self, problems: &mut Vec<String>) -> Option<Audience> {
+        let audience = match self.expression() {
+            Some(Ok(audience)) => Some(audience),
+            Some(Err(problem)) => {
+                problems.push(format!("audience: {}", problem.what));
+                return Some(Audience::Any(Vec::new()));
+            }
+            None => None,
+        };
+        let segment = optional(&self.segment).map(Audience::segment);
+        match (segment, audience) {
+            (Some(segment), Some(audience)) => Some(segment.and(audience)),
+            (segment, audience) => segment.or(audience),
+        }
+    }
+
+    /// The condition of `audience`.
+    fn expression(&self) -> Option<Result<Audience, ExpressionProblem>> {
+        (!self.audience.trim().is_empty()).then(|| expressions::parse(&self.audience))
+    }
+
+    /// Why the text of `audience` is no expression.
+    pub(super) fn expression_problem(&self) -> Option<ExpressionProblem> {
+        if self.is_json { None } else { self.expression()?.err() }
+    }
+
+    fn user_ids(&self) -> Vec<String> {
+        let ids = self.users.split([',', '\n']).map(str::trim);
+        ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+    }
+
     fn device_ids(&self) -> Vec<String> {
         let ids = self.devices.lines().filter(|id| !id.trim().is_empty());
         ids.map(str::to_owned).collect()
@@ -288,9 +361,72 @@ impl Composer {
         if is_json { format::pretty_json(&json) } else { json }
     }
 
-    /// Whether the fields name devices or platforms.
+    /// Whether the fields name users, devices or platforms.
     pub(super) fn has_target(&self) -> bool {
-        self.is_json || !self.platforms.is_empty() || !self.devices.trim().is_empty()
+        self.is_json
+            || !self.platforms.is_empty()
+            || !self.devices.trim().is_empty()
+            || self.has_users()
+    }
+
+    /// Whether the fields name users.
+    pub(super) fn has_users(&self) -> bool {
+        !self.is_json && !self.users.trim().is_empty()
+    }
+
+    /// The command that sends the same; `None` if it has no option for a field.
+    pub(super) fn command(&self) -> Option<String> {
+        let Composed { problems, .. } = self.compose();
+        let has_button = self.buttons.iter().any(|button| *button != Button::default());
+        let names_nobody = self.has_users() && self.user_ids().is_empty();
+        if self.is_json
+            || has_button
+            || names_nobody
+            || self.text.is_empty()
+            || !problems.is_empty()
+        {
+            return None;
+        }
+        let one = |name: &'static str, value: &str| optional(value).map(|value| (name, value));
+        let each = |name: &'static str, values: Vec<String>| {
+            values.into_iter().map(move |value| (name, value))
+        };
+        let mut options: Vec<(&str, String)> = Vec::new();
+        options.extend(one("text", &self.text));
+        options.extend(each("platform", self.platforms.clone()));
+        options.extend(each("user", self.user_ids()));
+        options.extend(each("device", self.device_ids()));
+        options.extend(one("tag", &self.tag));
+        options.extend(one("audience", self.audience.trim()));
+        options.extend(one("segment", &self.segment));
+        options.extend(one("url", &self.url));
+        options.extend(one("image-url", &self.image_url));
+        options.extend(one("campaign", &self.campaign));
+        options.extend(one("android-title", &self.title));
+        options.extend(one("android-sound", &self.android_sound));
+        if !self.badge.is_empty() {
+            let sound = optional(&self.ios_sound).unwrap_or_else(|| DEFAULT_SOUND.to_owned());
+            options.extend(one("ios-badge", &self.badge));
+            options.push(("ios-sound", sound));
+        } else if !self.ios_sound.is_empty() {
+            return None;
+        }
+        options.extend(one("view-button", &self.view_button));
+        options.extend(match self.send_at(&mut Vec::new()) {
+            (Some(at), _) => Some(("send-at", at.to_string())),
+            (None, Some(at)) => Some(("send-at-local", at)),
+            (None, None) => None,
+        });
+        options.extend(one("ttl", &self.ttl));
+        options.extend(one("priority", &self.priority));
+        options.extend(one("collapse-key", &self.collapse_key));
+        let options = options.iter().map(|(name, value)| {
+            let value = format::argument(value);
+            // A value that begins with `-` could be read as an option.
+            let separator = if value.trim_start_matches('\'').starts_with('-') { '=' } else { ' ' };
+            format!(" --{name}{separator}{value}")
+        });
+        Some(format!("notify send{}", options.collect::<String>()))
     }
 
     /// Whether the fields have a text.
@@ -411,6 +547,91 @@ mod tests {
         );
         assert!(extra.is_json && extra.text.is_empty(), "{extra:?}");
         assert!(extra.json.contains("\"total\": 9.90") && !extra.json.contains("own-1"));
+    }
+
+    #[test]
+    fn users_are_separated_by_lines_or_commas_and_a_list_of_none_stays_one() {
+        let composer = Composer::of_form(&form("text=Hi&users=ada,+bob%0D%0A%0D%0Acy,"));
+        assert_eq!(
+            body(&composer),
+            serde_json::json!({"text": "Hi", "user_ids": ["ada", "bob", "cy"]})
+        );
+        let nobody = Composer::of_form(&form("text=Hi&users=+,&platform=ios"));
+        assert_eq!(body(&nobody)["user_ids"], serde_json::json!([]));
+        assert!(nobody.has_target() && nobody.command().is_none());
+    }
+
+    #[test]
+    fn segment_and_expression_make_one_condition() {
+        let condition = |fields: &str| body(&Composer::of_form(&form(fields)))["audience"].clone();
+        let vip = serde_json::json!({"tag": "vip"});
+        let fans = serde_json::json!({"segment": "fans"});
+        assert_eq!(condition("audience=+"), Value::Null);
+        assert_eq!(condition("audience=tag+%3D+vip"), vip);
+        assert_eq!(condition("segment=fans"), fans);
+        let both = serde_json::json!({"all": [fans, vip]});
+        assert_eq!(condition("segment=fans&audience=tag+%3D+vip"), both);
+    }
+
+    #[test]
+    fn a_wrong_expression_makes_a_request_that_is_refused() {
+        let wrong = Composer::of_form(&form("text=Hi&platform=ios&audience=tag+vip&segment=fans"));
+        assert_eq!(body(&wrong)["audience"], serde_json::json!({"any": []}));
+        assert_eq!(wrong.compose().problems, ["audience: `tag` takes only `=`"]);
+        assert!(wrong.expression_problem().is_some() && wrong.command().is_none());
+    }
+
+    #[test]
+    fn a_sent_audience_fills_the_fields() {
+        for (audience, segment, expression) in [
+            (r#"{"segment": "fans"}"#, "fans", ""),
+            (r#"{"tag": "vip"}"#, "", "tag = vip"),
+            (r#"{"all": [{"segment": "fans"}, {"tag": "vip"}]}"#, "fans", "tag = vip"),
+            (
+                r#"{"all": [{"segment": "a"}, {"segment": "b"}, {"tag": "c"}]}"#,
+                "a",
+                "segment = b and tag = c",
+            ),
+            (
+                r#"{"all": [{"segment": "a"}, {"all": [{"tag": "b"}, {"tag": "c"}]}]}"#,
+                "",
+                "segment = a and (tag = b and tag = c)",
+            ),
+            (r#"{"any": [{"segment": "a"}, {"tag": "b"}]}"#, "", "segment = a or tag = b"),
+        ] {
+            let request =
+                format!(r#"{{"text": "Hi", "user_ids": ["ada"], "audience": {audience}}}"#);
+            let composer = sent_again(&request);
+            assert!(!composer.is_json, "{audience}");
+            assert_eq!(
+                (composer.segment.as_str(), composer.audience.as_str()),
+                (segment, expression)
+            );
+            assert_eq!(composer.users, "ada");
+        }
+        let unusual = r#"{"text": "Hi", "platforms": ["ios"], "audience": {"attribute": "seats", "is": 3.0}}"#;
+        assert!(sent_again(unusual).is_json, "the number would be written in another way");
+        assert!(sent_again(r#"{"text": "Hi", "user_ids": ["a,b"]}"#).is_json);
+    }
+
+    #[test]
+    fn the_command_has_an_option_for_each_field() {
+        let command = |fields: &str| Composer::of_form(&form(fields)).command();
+        assert_eq!(
+            command(
+                "text=It's+here&platform=ios&users=ada%0D%0A-x&tag=vip&audience=plan+%3D+pro\
+                 &segment=my+fans&badge=2&at=2026-11-24T10:30&ttl=600"
+            )
+            .unwrap(),
+            "notify send --text 'It'\\''s here' --platform ios --user ada --user=-x --tag vip \
+             --audience 'plan = pro' --segment 'my fans' --ios-badge 2 --ios-sound default \
+             --send-at 1795516200000 --ttl 600"
+        );
+        for fields in
+            ["mode=json&json={}", "platform=ios", "text=Hi&button_1=Open", "text=Hi&ios_sound=ping"]
+        {
+            assert_eq!(command(fields), None, "{fields}");
+        }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    AppId, Device, DeviceList, DeviceState, ExplainedSummary, Explanation, NotificationList,
+    AppId, Device, DeviceList, DeviceState, ExplainedSummary, Explanation, LogIn, NotificationList,
     Platform, StepKind, Success, TagList, TagSummary,
 };
 use serde_json::json;
 use warp::reply::Response;
 
+use super::attributes::{self, AttributesPart};
 use super::notifications::{self, base_of, tone_of_outcome};
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
@@ -32,6 +33,9 @@ pub(super) fn routes() -> Vec<Endpoint> {
         screen("/console/apps/{app}/devices/{device}", device),
         action("/console/apps/{app}/devices/{device}/tag", add_tag),
         action("/console/apps/{app}/devices/{device}/untag", remove_tag),
+        action("/console/apps/{app}/devices/{device}/log-in", log_in),
+        action("/console/apps/{app}/devices/{device}/log-out", log_out),
+        action("/console/apps/{app}/devices/{device}/attributes", change_attributes),
         action("/console/apps/{app}/devices/{device}/delete", delete),
         screen("/console/apps/{app}/tags", tags),
     ]
@@ -84,6 +88,9 @@ struct List {
     tag: String,
     state: String,
     states: &'static [&'static str],
+    segment: String,
+    /// The problems of `segment`.
+    problems: Problems,
     /// Whether the list has the devices of a push token.
     is_by_token: bool,
     is_filtered: bool,
@@ -98,19 +105,28 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Devices", "Devices").await?;
     let (platform, tag) = (visit.query("platform")?, visit.query("tag")?);
-    let state = visit.query("state")?;
+    let (state, segment) = (visit.query("state")?, visit.query("segment")?);
     let path = format!(
-        "/v1/devices?cursor={}&platform={}&tag={}&state={}",
+        "/v1/devices?cursor={}&platform={}&tag={}&state={}&segment={}",
         encoded(&visit.query("cursor")?),
         encoded(&platform),
         encoded(&tag),
-        encoded(&state)
+        encoded(&state),
+        encoded(&segment)
     );
-    let page: DeviceList = visit.get(&scope, &path).await?;
+    let (page, problems) = match visit.get(&scope, &path).await {
+        Ok(page) => (page, Problems::default()),
+        Err(ApiError::Invalid(rules)) if rules.iter().all(|rule| rule.starts_with("segment: ")) => {
+            (DeviceList { devices: Vec::new(), next_cursor: None }, Problems::new(rules))
+        }
+        Err(error) => return Err(error),
+    };
     let page = List {
         base: base_of(&layout, &scope),
-        is_filtered: [&platform, &tag, &state].iter().any(|filter| !filter.is_empty()),
+        is_filtered: [&platform, &tag, &state, &segment].iter().any(|filter| !filter.is_empty()),
         states: &DeviceState::NAMES,
+        segment,
+        problems,
         is_by_token: false,
         app_id: scope.app.id,
         example: register_example(&visit, "API_KEY"),
@@ -144,6 +160,8 @@ async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
         tag: String::new(),
         state: String::new(),
         states: &DeviceState::NAMES,
+        segment: String::new(),
+        problems: Problems::default(),
         is_by_token: true,
         app_id: scope.app.id,
         example: String::new(),
@@ -162,7 +180,21 @@ struct DevicePage {
     row: Row,
     facts: Vec<Fact>,
     last: Vec<Explained>,
+    /// The user who is logged in.
+    user: Option<UserLink>,
+    attributes: AttributesPart,
+    /// The user id in the form that logs the device in.
+    user_input: String,
+    /// The problems of `user_id`.
+    user_problems: Problems,
+    /// The problems of tags.
     problems: Problems,
+}
+
+/// A link to a user.
+struct UserLink {
+    id: String,
+    path_id: String,
 }
 
 /// A notification that reached or missed a device.
@@ -229,20 +261,69 @@ fn facts_of(device: &Device) -> Vec<Fact> {
 
 async fn device(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
-    show(&device_page(&visit, scope, Problems::default()).await?)
+    show(&device_page(&visit, &scope).await?)
 }
 
-async fn device_page(
-    visit: &Visit,
-    scope: AppScope,
-    problems: Problems,
-) -> Result<DevicePage, ApiError> {
-    let layout = visit.app_layout(&scope, "Device", "Devices").await?;
+async fn device_page(visit: &Visit, scope: &AppScope) -> Result<DevicePage, ApiError> {
+    let layout = visit.app_layout(scope, "Device", "Devices").await?;
     let path = format!("/v1/devices/{}", encoded(&visit.ctx.path_param("device")?));
-    let device: Device = visit.get(&scope, &path).await?;
-    let last = last_notifications(visit, &scope, &device).await?;
-    let (base, facts) = (base_of(&layout, &scope), facts_of(&device));
-    Ok(DevicePage { layout, base, row: Row::of(device), facts, last, problems })
+    let device: Device = visit.get(scope, &path).await?;
+    let last = last_notifications(visit, scope, &device).await?;
+    let (base, facts) = (base_of(&layout, scope), facts_of(&device));
+    let user = device
+        .user_id
+        .as_ref()
+        .map(|id| UserLink { id: id.as_str().to_owned(), path_id: encoded(id.as_str()) });
+    let page = format!("{base}/devices/{}", encoded(device.device_id.as_str()));
+    Ok(DevicePage {
+        attributes: AttributesPart::of(visit, page, &device.attributes)?,
+        row: Row::of(device),
+        layout,
+        base,
+        facts,
+        last,
+        user,
+        user_input: String::new(),
+        user_problems: Problems::default(),
+        problems: Problems::default(),
+    })
+}
+
+async fn log_in(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let (device, user) = (encoded(&visit.ctx.path_param("device")?), form.text("user_id"));
+    let path = format!("/v1/devices/{device}/user");
+    match visit.change(&scope, Method::PUT, &path, &LogIn::new(user), None).await {
+        Ok(Success { .. }) => Ok(redirect(&format!("../{device}?done=logged-in"))),
+        Err(error) => {
+            let (user_problems, user_input) = (Problems::of(error)?, user.to_owned());
+            let page = device_page(&visit, &scope).await?;
+            show(&DevicePage { user_problems, user_input, ..page })
+        }
+    }
+}
+
+async fn log_out(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let device = encoded(&visit.ctx.path_param("device")?);
+    let path = format!("/v1/devices/{device}/user");
+    let Success { .. } = visit.change(&scope, Method::DELETE, &path, &(), None).await?;
+    Ok(redirect(&format!("../{device}?done=logged-out")))
+}
+
+async fn change_attributes(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let device = encoded(&visit.ctx.path_param("device")?);
+    let path = format!("/v1/devices/{device}/attributes");
+    let refused = match attributes::change_of(&form) {
+        Ok(change) => match visit.change(&scope, Method::PATCH, &path, &change, None).await {
+            Ok(Success { .. }) => return Ok(redirect(&format!("../{device}?done=saved"))),
+            Err(error) => attributes::refused(&form, error)?,
+        },
+        Err(refused) => refused,
+    };
+    let page = device_page(&visit, &scope).await?;
+    show(&DevicePage { attributes: page.attributes.with(refused), ..page })
 }
 
 async fn add_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
@@ -254,7 +335,7 @@ async fn add_tag(visit: Visit, form: Form) -> Result<Response, ApiError> {
         Ok(Success { .. }) => Ok(redirect(&format!("../{device}?done=saved"))),
         Err(error) => {
             let problems = Problems::of(error)?;
-            show(&device_page(&visit, scope, problems).await?)
+            show(&DevicePage { problems, ..device_page(&visit, &scope).await? })
         }
     }
 }

@@ -16,9 +16,9 @@ use crate::keys::KeyKind;
 
 /// What an application has under `/v1/{name}/{id}`, with a page at `apps/{app}/{name}/{id}`. A poll has the
 /// id of its notification, whose page leads to it.
-const RESOURCES: [&str; 4] = ["notifications", "devices", "campaigns", "webhooks"];
+const RESOURCES: [&str; 5] = ["notifications", "devices", "users", "campaigns", "webhooks"];
 /// The resources whose ids an application chooses.
-const NAMED_RESOURCES: usize = 2;
+const NAMED_RESOURCES: usize = 3;
 
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![screen("/console/find", find)]

@@ -1,12 +1,14 @@
 //! The pages behind the sign-in, one file for each subject.
 
 mod apps;
+mod attributes;
 mod campaign_files;
 mod campaigns;
 mod composer;
 mod devices;
 mod doctor;
 mod events;
+mod expressions;
 mod feeds;
 mod find;
 mod notifications;
@@ -15,7 +17,9 @@ mod overview;
 mod playground;
 pub(super) mod polls;
 mod providers;
+mod segments;
 mod send;
+mod users;
 mod web_access;
 mod webhooks;
 
@@ -28,6 +32,8 @@ pub(super) fn routes() -> Vec<Endpoint> {
     routes.extend(send::routes());
     routes.extend(notifications::routes());
     routes.extend(devices::routes());
+    routes.extend(users::routes());
+    routes.extend(segments::routes());
     // The paths of files have names in the place of an id, and the first path that fits is taken.
     routes.extend(campaign_files::routes());
     routes.extend(campaigns::routes());

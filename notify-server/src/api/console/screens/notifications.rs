@@ -5,7 +5,8 @@ use http::Method;
 use notify_core::{
     Counts, Delivery, DeliveryList, DeliveryOutcome, Device, DeviceId, ExplainedOutcome,
     ExplainedSummary, Explanation, NotificationList, NotificationRecord, NotificationStatus,
-    ProviderKind, StepKind, Success, Timestamp,
+    NotificationUser, NotificationUsers, ProviderKind, StepKind, Success, Timestamp, UserCounts,
+    UserState,
 };
 use warp::reply::Response;
 
@@ -27,6 +28,7 @@ pub(super) fn routes() -> Vec<Endpoint> {
         screen("/console/apps/{app}/notifications/{id}", notification),
         action("/console/apps/{app}/notifications/{id}/cancel", cancel),
         screen("/console/apps/{app}/notifications/{id}/deliveries", deliveries),
+        screen("/console/apps/{app}/notifications/{id}/users", users),
         screen("/console/apps/{app}/notifications/{id}/explain", explain),
     ]
 }
@@ -120,6 +122,10 @@ struct Notification {
     /// Whether the application is the playground's.
     is_playground: bool,
     counts: Vec<Count>,
+    /// The users whom the request names, by whether they were reached; empty if it names none.
+    users: Vec<Count>,
+    /// The condition of the audience, as an expression.
+    audience: Option<String>,
     request: String,
     record: NotificationRecord,
     /// The device id in the form that asks for an explanation.
@@ -139,6 +145,24 @@ impl Count {
     fn is_outcome(&self) -> bool {
         self.name.parse::<DeliveryOutcome>().is_ok()
     }
+
+    /// Whether users can be listed by this name.
+    fn is_state(&self) -> bool {
+        self.name.parse::<UserState>().is_ok()
+    }
+}
+
+fn user_counts_of(users: &UserCounts) -> Vec<Count> {
+    [
+        ("named", users.named),
+        ("reached", users.reached),
+        ("unreached", users.unreached),
+        ("pending", users.pending),
+        ("unknown", users.unknown),
+    ]
+    .map(|(name, value)| Count { name, value })
+    .into_iter()
+    .collect()
 }
 
 fn counts_of(counts: &Counts) -> Vec<Count> {
@@ -191,6 +215,8 @@ async fn notification_page(
         scheduled_for: record.send_at.filter(|at| *at > record.created_at),
         is_playground: playground::owns(scope.app.id),
         counts: counts_of(&record.counts),
+        users: record.users.as_ref().map(user_counts_of).unwrap_or_default(),
+        audience: record.audience.as_ref().map(ToString::to_string),
         request: format::pretty_json(record.request.as_str()),
         layout,
         path_id,
@@ -278,6 +304,67 @@ async fn deliveries(visit: Visit) -> Result<Response, ApiError> {
 }
 
 #[derive(Template)]
+#[template(path = "notification_users.html")]
+struct Users {
+    layout: Layout,
+    base: String,
+    path_id: String,
+    id: String,
+    state: String,
+    states: &'static [&'static str],
+    users: Vec<UserRow>,
+    next: Option<String>,
+}
+
+struct UserRow {
+    user: NotificationUser,
+    user_path: String,
+}
+
+impl UserRow {
+    fn of(user: NotificationUser) -> Self {
+        let user_path = user.user_id.as_ref().map(|id| encoded(id.as_str())).unwrap_or_default();
+        Self { user, user_path }
+    }
+
+    fn tone(&self) -> &'static str {
+        match self.user.state {
+            UserState::Reached => "good",
+            UserState::Pending => "busy",
+            UserState::Unreached | UserState::Unknown => "bad",
+        }
+    }
+
+    /// Whether there was such a user.
+    fn is_known(&self) -> bool {
+        self.user.state != UserState::Unknown
+    }
+}
+
+async fn users(visit: Visit) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let layout = visit.app_layout(&scope, "Users", "Notifications").await?;
+    let id = visit.ctx.path_param("id")?.into_owned();
+    let (path_id, state) = (encoded(&id), visit.query("state")?);
+    let path = format!(
+        "/v1/notifications/{path_id}/users?cursor={}&state={}",
+        encoded(&visit.query("cursor")?),
+        encoded(&state)
+    );
+    let page: NotificationUsers = visit.get(&scope, &path).await?;
+    show(&Users {
+        base: base_of(&layout, &scope),
+        layout,
+        path_id,
+        id,
+        state,
+        states: &UserState::NAMES,
+        users: page.users.into_iter().map(UserRow::of).collect(),
+        next: page.next_cursor,
+    })
+}
+
+#[derive(Template)]
 #[template(path = "explain.html")]
 struct Explained {
     layout: Layout,
@@ -309,7 +396,9 @@ fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Opt
             (format!("Check {}", title_of(provider)), format!("providers/{provider}"))
         }
         Step::LacksTag => ("Add the tag".to_owned(), format!("devices/{device}#tags")),
-        Step::Disabled
+        Step::FailsAudience
+        | Step::UserChanged
+        | Step::Disabled
         | Step::AddressDead
         | Step::NoAddress
         | Step::AddressMoved

@@ -159,25 +159,34 @@ struct AuditRow {
 }
 
 impl AuditRow {
-    /// The hash of the device that is the object.
-    fn device_hash(&self) -> Option<&str> {
+    /// The hash of the id of the device or the user that is the object.
+    fn hash(&self) -> Option<&str> {
         self.entry.object.as_deref()?.strip_prefix("sha256:")
+    }
+
+    /// What the hash is of.
+    fn hashed(&self) -> &'static str {
+        if self.entry.action.ends_with("_user") { "user" } else { "device" }
     }
 }
 
 /// The page of the object of an entry, relative to `/console/`. The object may have been deleted since.
 fn page_of(entry: &AuditEntry, apps: &[App]) -> Option<String> {
-    let object = encoded(entry.object.as_ref()?);
+    let object = entry.object.as_ref()?;
     if entry.action.ends_with("_admin_key") {
         return Some("keys".to_owned());
     }
-    if entry.action.starts_with("delete_") {
+    if entry.action.starts_with("delete_") || object.starts_with("sha256:") {
         return None;
     }
+    let object = encoded(object);
     let app = apps.iter().find(|app| Some(app.id) == entry.app_id)?.id;
     let has = |name: &str| entry.action.contains(name);
     if has("_api_key") {
         return Some(format!("apps/{app}#keys"));
+    }
+    if has("_segment") {
+        return Some(format!("apps/{app}/segments/edit?name={object}"));
     }
     let mut pages = [
         ("_notification", "notifications"),
@@ -186,6 +195,7 @@ fn page_of(entry: &AuditEntry, apps: &[App]) -> Option<String> {
         ("_webhook", "webhooks"),
         ("_provider", "providers"),
         ("_poll", "polls"),
+        ("_user", "users"),
     ]
     .into_iter();
     let (_, page) = pages.find(|(name, _)| has(name))?;

@@ -4,7 +4,8 @@ use askama::Template;
 use http::{Method, StatusCode};
 use notify_core::{
     Campaign, CampaignList, DeviceStatistics, NotificationCreated, NotificationPreview,
-    NotificationRecord, Platform, PlatformPreview, ProviderKind, ProviderList,
+    NotificationRecord, Platform, PlatformPreview, ProviderKind, ProviderList, SEGMENTS_MAX,
+    SegmentList,
 };
 use serde_json::Value;
 use warp::reply::Response;
@@ -38,6 +39,7 @@ struct SendPage {
     targets: Vec<Target>,
     /// The campaigns to suggest.
     campaigns: Vec<Campaign>,
+    segments: Vec<SegmentChoice>,
     has_provider: bool,
     has_device: bool,
     composer: Composer,
@@ -46,6 +48,8 @@ struct SendPage {
     problems: Problems,
     /// Whether the script shows only parts of this response, while the operator types.
     is_live: bool,
+    /// Whether the expression of the audience is not finished, while the operator types.
+    is_unfinished: bool,
     /// Why the request was not sent, other than a problem of a field.
     notice: &'static str,
     status: StatusCode,
@@ -61,16 +65,49 @@ struct Target {
     is_chosen: bool,
 }
 
+/// A segment to choose.
+struct SegmentChoice {
+    name: String,
+    is_chosen: bool,
+    /// Whether it is chosen, but does not exist. It stays chosen: without it, more devices would be reached.
+    is_missing: bool,
+}
+
+/// How exact a number of devices is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Precision {
+    Exact,
+    /// It is an estimate.
+    About,
+    /// It is a lower bound.
+    AtLeast,
+}
+
+impl Precision {
+    fn of(preview: &PlatformPreview) -> Self {
+        // The API tells an estimate only in words.
+        let is_estimate = preview.problems.iter().any(|text| text.starts_with(ESTIMATE));
+        match (preview.at_least, is_estimate) {
+            (true, _) => Self::AtLeast,
+            (false, true) => Self::About,
+            (false, false) => Self::Exact,
+        }
+    }
+}
+
+/// The beginning of the hint with an estimated number of devices.
+const ESTIMATE: &str = "many devices: about ";
+
 /// What would be sent.
 struct Preview {
     platforms: Vec<PlatformView>,
     /// The devices whose platform has a provider.
     devices: u64,
-    /// Whether `devices` is a lower bound.
-    is_at_least: bool,
+    /// How exact `devices` is.
+    precision: Precision,
     /// The platforms with devices, but without a provider.
     unreachable: Vec<Unreachable>,
-    /// The ids of devices that do not exist.
+    /// The ids of devices or users that do not exist.
     unknown: u64,
 }
 
@@ -108,8 +145,12 @@ const fn device_of(platform: Platform) -> &'static str {
 }
 
 /// A number of devices, such as `1,204 devices` or `at least 1,204 devices`.
-fn counted(devices: u64, is_at_least: bool, noun: &str) -> String {
-    let bound = if is_at_least { "at least " } else { "" };
+fn counted(devices: u64, precision: Precision, noun: &str) -> String {
+    let bound = match precision {
+        Precision::Exact => "",
+        Precision::About => "about ",
+        Precision::AtLeast => "at least ",
+    };
     format!("{bound}{}", format::count(&devices, noun))
 }
 
@@ -123,7 +164,11 @@ impl Preview {
             });
         let unreachable = unreachable.into_iter().filter(|preview| preview.devices > 0);
         Self {
-            is_at_least: reachable.iter().any(|preview| preview.at_least),
+            precision: reachable
+                .iter()
+                .map(|preview| Precision::of(preview))
+                .max()
+                .unwrap_or(Precision::Exact),
             devices: reachable.iter().map(|preview| preview.devices).sum(),
             unreachable: unreachable.map(Unreachable::of).collect(),
             unknown: preview.unknown.unwrap_or_default(),
@@ -137,11 +182,20 @@ impl Preview {
 
     /// The number of devices, such as `1,204 devices`.
     fn reach(&self) -> String {
-        counted(self.devices, self.is_at_least, "device")
+        counted(self.devices, self.precision, "device")
     }
 
     fn needs_confirmation(&self) -> bool {
-        self.is_at_least || self.devices > UNCONFIRMED_DEVICES_MAX
+        self.precision != Precision::Exact || self.devices > UNCONFIRMED_DEVICES_MAX
+    }
+
+    /// What the number is that the operator types.
+    fn bound(&self) -> &'static str {
+        match self.precision {
+            Precision::Exact => "",
+            Precision::About => ", which is an estimate",
+            Precision::AtLeast => ", which is at least this",
+        }
     }
 
     fn is_barred(&self) -> bool {
@@ -161,7 +215,7 @@ impl Unreachable {
     fn of(preview: &PlatformPreview) -> Self {
         let provider = preview.platform.provider();
         Self {
-            devices: counted(preview.devices, preview.at_least, device_of(preview.platform)),
+            devices: counted(preview.devices, Precision::of(preview), device_of(preview.platform)),
             provider,
             title: title_of(provider),
         }
@@ -170,10 +224,11 @@ impl Unreachable {
 
 impl PlatformView {
     fn of(preview: PlatformPreview, app: &str) -> Self {
+        let precision = Precision::of(&preview);
         let PlatformPreview {
             platform,
             devices,
-            at_least,
+            at_least: _,
             payload,
             headers,
             bytes,
@@ -192,7 +247,7 @@ impl PlatformView {
         Self {
             name: platform.as_str(),
             label: format::platform(&platform),
-            devices: counted(devices, at_least, "device"),
+            devices: counted(devices, precision, "device"),
             drawing,
             payload: json.map(|json| format::pretty_json(&json)).unwrap_or_default(),
             headers: headers.into_iter().collect(),
@@ -221,6 +276,10 @@ impl SendPage {
         let devices: DeviceStatistics = visit.get(scope, "/v1/statistics/devices").await?;
         let path = format!("/v1/campaigns?limit={CAMPAIGNS}");
         let CampaignList { campaigns } = visit.get(scope, &path).await?;
+        let path = format!("/v1/segments?limit={SEGMENTS_MAX}");
+        let segments: SegmentList = visit.get(scope, &path).await?;
+        let names = segments.segments.into_iter().map(|segment| segment.name.as_str().to_owned());
+        let segments = segment_choices(names, &composer.segment);
         let target = |platform: Platform| {
             let mut rows = devices.platforms.iter().filter(|row| row.platform == platform);
             let kind = platform.provider();
@@ -237,11 +296,13 @@ impl SendPage {
             base: base_of(&layout, scope),
             targets: Platform::ALL.into_iter().map(target).collect(),
             campaigns,
+            segments,
             has_provider: !providers.is_empty(),
             has_device: devices.total > 0,
             request: if is_filled { composer.pretty() } else { String::new() },
             problems: Problems::default(),
             is_live: false,
+            is_unfinished: false,
             notice: "",
             status: StatusCode::OK,
             preview: None,
@@ -278,6 +339,13 @@ impl SendPage {
             Err(ApiError::Invalid(more)) => rules.extend(more),
             Err(error) => return Err(error),
         }
+        let problem = self.composer.expression_problem();
+        if let Some(problem) = &problem {
+            // The request has an invalid condition instead, of which the API reports other rules.
+            let own = format!("audience: {}", problem.what);
+            rules.retain(|rule| *rule == own || !is_below(rule, "audience"));
+        }
+        self.is_unfinished = self.is_live && problem.as_ref().is_some_and(|one| one.is_at_end);
         self.set_words(&mut rules);
         if self.is_live {
             rules.retain(|rule| !self.is_still_missing(rule));
@@ -318,11 +386,23 @@ impl SendPage {
     fn is_still_missing(&self, rule: &str) -> bool {
         (rule.starts_with("text: ") && !self.composer.has_text())
             || (rule.starts_with("platforms: ") && !self.composer.has_target())
+            || (is_below(rule, "audience") && self.is_unfinished)
+    }
+
+    /// Where the expression of the audience is wrong.
+    fn place(&self) -> Option<String> {
+        let problem = self.composer.expression_problem().filter(|_| !self.is_unfinished)?;
+        (!self.problems.of_field("audience").is_empty()).then_some(problem.place)
+    }
+
+    /// The command that sends the same, if there is a preview of it.
+    fn command(&self) -> Option<String> {
+        self.preview.as_ref().and_then(|_| self.composer.command())
     }
 
     /// Whether the script keeps the last drawing: a field, such as a url that is half typed, has a problem.
     fn keeps_drawing(&self) -> bool {
-        self.is_live && self.preview.is_none() && !self.problems.is_empty()
+        self.is_live && self.preview.is_none() && (self.is_unfinished || !self.problems.is_empty())
     }
 
     /// The problems that stand at the JSON: all of them.
@@ -351,7 +431,8 @@ impl SendPage {
         match (self.composer.has_text(), self.composer.has_target()) {
             (false, false) => "a text and a recipient",
             (false, true) => "a text",
-            (true, false) => "a recipient: a platform or a device",
+            (true, false) => "a recipient: a platform, a user or a device",
+            (true, true) if self.is_unfinished => "the end of the condition",
             (true, true) => "",
         }
     }
@@ -389,7 +470,11 @@ impl SendPage {
 
 /// Rules of the API, by their path and beginning, in the words of the fields.
 const WORDS: [(&str, &str, &str); 4] = [
-    ("platforms", "must contain at least one", "platforms: choose a platform or enter device ids"),
+    (
+        "platforms",
+        "must contain at least one",
+        "platforms: choose a platform, or enter users or devices",
+    ),
     ("campaign_id", "names no campaign", "campaign_id: There is no campaign with this id"),
     (
         "campaign_id",
@@ -403,8 +488,10 @@ const WORDS: [(&str, &str, &str); 4] = [
     ),
 ];
 /// The labels of fields, by the path of their rules.
-const LABELS: [(&str, &str); 7] = [
+const LABELS: [(&str, &str); 9] = [
     ("platforms", "To"),
+    ("user_ids", "Users"),
+    ("audience", "Condition"),
     ("campaign_id", "Campaign"),
     ("send_at", "When"),
     ("ios_settings.badge", "Number on the icon, iOS"),
@@ -425,14 +512,16 @@ const SENT_BEFORE: &str = "An earlier version of this form was sent already. Pre
 
 async fn compose(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
-    let (from, device) = (visit.query("from")?, visit.query("device")?);
+    let from = visit.query("from")?;
     let composer = if from.is_empty() {
         let platforms = visit.query("platforms")?;
         let platforms = platforms.split(',').filter(|name| name.parse::<Platform>().is_ok());
         Composer {
             text: visit.query("text")?,
             platforms: platforms.map(str::to_owned).collect(),
-            devices: device,
+            users: visit.query("user")?,
+            devices: visit.query("device")?,
+            segment: visit.query("segment")?,
             ..Composer::empty()
         }
     } else {
@@ -495,6 +584,23 @@ fn is_rule(rule: &str, path: &str, what: &str) -> bool {
     rule.split_once(": ").is_some_and(|(of, rest)| of == path && rest.starts_with(what))
 }
 
+/// Whether a rule is of this path or of a part of it.
+fn is_below(rule: &str, path: &str) -> bool {
+    rule.strip_prefix(path).is_some_and(|rest| rest.starts_with([':', '.', '[']))
+}
+
+/// The segments to choose from.
+fn segment_choices(names: impl Iterator<Item = String>, chosen: &str) -> Vec<SegmentChoice> {
+    let choice =
+        |name: String| SegmentChoice { is_chosen: name == chosen, is_missing: false, name };
+    let mut choices: Vec<SegmentChoice> = names.map(choice).collect();
+    if !chosen.is_empty() && !choices.iter().any(|choice| choice.is_chosen) {
+        let name = chosen.to_owned();
+        choices.push(SegmentChoice { name, is_chosen: true, is_missing: true });
+    }
+    choices
+}
+
 /// The rules at the fields of the page: a payload that is too large for a platform is a matter of the text.
 fn at_fields(rules: Vec<String>) -> Vec<String> {
     let is_of_platform = |rule: &String| {
@@ -512,10 +618,10 @@ mod tests {
 
     #[test]
     fn a_lower_bound_needs_the_typed_number() {
-        let preview = |at_least: bool| {
+        let preview = |at_least: bool, problem: &str| {
             let preview = serde_json::json!({"platforms": [{
                 "platform": "ios", "devices": 5, "at_least": at_least, "payload": null,
-                "headers": {}, "bytes": 1, "limit": 2, "problems": [],
+                "headers": {}, "bytes": 1, "limit": 2, "problems": [problem],
             }]});
             let target = Target {
                 platform: Platform::Ios,
@@ -526,10 +632,26 @@ mod tests {
             };
             Preview::of(serde_json::from_value(preview).unwrap(), "Shop", &[target])
         };
-        let bound = preview(true);
+        let bound = preview(true, "many devices: at least 5");
         assert!(bound.needs_confirmation());
         assert_eq!(bound.reach(), "at least 5 devices");
         assert_eq!(bound.platforms[0].devices, "at least 5 devices");
-        assert!(!preview(false).needs_confirmation());
+        let estimate = preview(false, "many devices: about 5");
+        assert!(estimate.needs_confirmation());
+        assert_eq!(estimate.reach(), "about 5 devices");
+        assert!(!preview(false, "many devices: at most 5").needs_confirmation());
+    }
+
+    #[test]
+    fn a_chosen_segment_stays_chosen_when_it_is_deleted() {
+        let names = || ["fans", "new"].map(str::to_owned).into_iter();
+        let chosen = |name: &str| {
+            let choices = segment_choices(names(), name);
+            let chosen = choices.into_iter().filter(|choice| choice.is_chosen);
+            chosen.map(|choice| (choice.name, choice.is_missing)).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(""), []);
+        assert_eq!(chosen("new"), [("new".to_owned(), false)]);
+        assert_eq!(chosen("gone"), [("gone".to_owned(), true)]);
     }
 }
