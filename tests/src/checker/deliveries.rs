@@ -121,6 +121,7 @@ impl Deliveries<'_> {
             // The device was unregistered for this notification, but a crash lost the outcome. Then another
             // notification disabled the device. When the page was read again, it no longer had the device.
             None if expected == Expected::Unregistered && !is_accepted => {}
+            None if expected == Expected::Removed => self.count_lost_outcomes(verdict, arrived),
             None if !arrived.is_empty() => verdict.unexpected.push(finding()),
             None if matches!(expected, Expected::Delivered | Expected::Rejected) => {
                 verdict.lost.push(finding())
@@ -144,6 +145,8 @@ impl Deliveries<'_> {
             Some(DeliveryOutcome::Failed)
                 if expected == Expected::Unregistered && !is_refused_last => {}
             Some(DeliveryOutcome::Canceled) if expected == Expected::Any => {}
+            // It left between two attempts.
+            Some(DeliveryOutcome::Failed) if expected == Expected::Removed => {}
             Some(_) => verdict.wrong_state.push(finding()),
         }
     }
@@ -154,8 +157,21 @@ impl Deliveries<'_> {
         let Some((_, before)) = arrived.split_last() else { return };
         for earlier in before.iter().filter(|arrival| arrival.is_accepted() || arrival.is_refused())
         {
-            let process = self.ended.partition_point(|e| e.last_connection < earlier.connection);
-            verdict.repeat(process, self.finding(&earlier.address, "repeated"));
+            self.attribute_loss(verdict, earlier, "repeated");
         }
+    }
+
+    /// Counts a message without an outcome as a repeat: a crash lost its outcome too, and the same limit
+    /// applies.
+    fn count_lost_outcomes(&self, verdict: &mut Verdict, arrived: &[&Arrival]) {
+        if let Some(last) = arrived.last() {
+            self.attribute_loss(verdict, last, "has no outcome");
+        }
+    }
+
+    /// Attributes the loss of an outcome to the process that got the response.
+    fn attribute_loss(&self, verdict: &mut Verdict, arrival: &Arrival, what: &str) {
+        let process = self.ended.partition_point(|e| e.last_connection < arrival.connection);
+        verdict.repeat(process, self.finding(&arrival.address, what));
     }
 }

@@ -33,6 +33,9 @@ pub enum Expected {
     Rejected,
     /// The member changed during the send. It may receive the message or not, and its outcome must match.
     Any,
+    /// The member left the audience during the send. It may receive the message or not. It has no outcome if
+    /// a crash lost it, because the page that is read again no longer has the member.
+    Removed,
 }
 
 /// A member of an audience.

@@ -60,6 +60,7 @@ fn sound() -> History {
         ("dead", Expected::Unregistered),
         ("refused", Expected::Rejected),
         ("maybe", Expected::Any),
+        ("gone", Expected::Removed),
     ];
     let asked = LoggedRequest { key: KEY.to_owned(), audience: "all".to_owned() };
     let responses =
@@ -172,6 +173,9 @@ const PLANTED: &[Planted] = &[
     ("a repeat of a process that was not killed", DUPLICATED, |h| {
         h.arrivals.push(arrival(Provider::Telegram, "chat-token", 200, 7));
     }),
+    ("an outcome lost by a process that was not killed", DUPLICATED, |h| {
+        h.arrivals.push(arrival(Provider::Telegram, "gone-token", 200, 7));
+    }),
     ("a refusal that is asked for again", DUPLICATED, |h| {
         h.arrivals.push(arrival(Provider::Fcm, "refused-token", 400, 7));
         h.ended[0].repeats_max = 1;
@@ -270,6 +274,10 @@ fn permitted_variations_are_not_reported() {
             leave_out(h, "dead");
         }),
         ("a dead address that is known as such since a crash", |h| leave_out(h, "dead")),
+        ("a member that left after a crash had lost its outcome", |h| {
+            h.arrivals.insert(0, arrival(Provider::Fcm, "gone-token", 200, 1));
+            h.ended[0].repeats_max = 2;
+        }),
     ];
     for (what, change) in allowed {
         let mut history = sound();
