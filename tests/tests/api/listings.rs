@@ -127,28 +127,8 @@ impl<'s> Owner<'s> {
                 self.wait_for(&path, "deliveries", rows, &is_done).await;
                 return (self.caller.clone(), path);
             }
-            "/v1/notifications/{id}/users" => {
-                for number in there..rows {
-                    self.logged_in(number, &format!("u{number}")).await;
-                }
-                let ids: Vec<_> = (0..rows).map(|number| format!("u{number}")).collect();
-                let body = json!({"text": "t", "user_ids": ids});
-                let id = self.caller.post("/v1/notifications", &body).await.id();
-                let path = format!("/v1/notifications/{id}/users");
-                let is_done = |row: &Value| row["state"] == "unreached";
-                self.wait_for(&path, "users", rows, &is_done).await;
-                return (self.caller.clone(), path);
-            }
-            "/v1/users" => {
-                for number in there..rows {
-                    self.logged_in(number, &format!("u{number}")).await;
-                }
-            }
-            "/v1/segments" => {
-                for number in there..rows {
-                    let body = json!({"audience": {"tag": "vip"}});
-                    self.caller.put(&format!("/v1/segments/s{number}"), &body).await.ok();
-                }
+            "/v1/notifications/{id}/users" | "/v1/users" | "/v1/segments" => {
+                return self.fill_for_audiences(listing, there, rows).await;
             }
             "/v1/tags" => {
                 self.caller.post("/v1/devices", &android("d")).await.ok();
@@ -183,6 +163,34 @@ impl<'s> Owner<'s> {
             _ => return self.fill_for_administrators(listing, there, rows).await,
         }
         (self.caller.clone(), listing.to_owned())
+    }
+
+    async fn fill_for_audiences(
+        &self,
+        listing: &str,
+        there: usize,
+        rows: usize,
+    ) -> (Caller, String) {
+        if listing == "/v1/segments" {
+            for number in there..rows {
+                let body = json!({"audience": {"tag": "vip"}});
+                self.caller.put(&format!("/v1/segments/s{number}"), &body).await.ok();
+            }
+            return (self.caller.clone(), listing.to_owned());
+        }
+        for number in there..rows {
+            self.logged_in(number, &format!("u{number}")).await;
+        }
+        if listing == "/v1/users" {
+            return (self.caller.clone(), listing.to_owned());
+        }
+        let ids: Vec<_> = (0..rows).map(|number| format!("u{number}")).collect();
+        let body = json!({"text": "t", "user_ids": ids});
+        let id = self.caller.post("/v1/notifications", &body).await.id();
+        let path = format!("/v1/notifications/{id}/users");
+        let is_done = |row: &Value| row["state"] == "unreached";
+        self.wait_for(&path, "users", rows, &is_done).await;
+        (self.caller.clone(), path)
     }
 
     async fn fill_for_administrators(

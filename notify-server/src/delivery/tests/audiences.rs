@@ -236,7 +236,7 @@ async fn an_audience_is_reached_once_across_a_crash() {
     assert!(sent_again - journal.len() <= before, "only what was in flight is sent again");
     assert!(journal.iter().all(|token| token == "token-d00099" || {
         let number: usize = token.trim_start_matches("token-d").parse().unwrap();
-        number % 2 == 0
+        number.is_multiple_of(2)
     }));
     rig.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use macro_rules_attribute::apply;
 use notify_core::{
-    ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Counts, Endpoint, LocalTime,
+    ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Counts, Endpoint, LocalTime, NotificationId,
     NotificationUser, Registration, Schedule, Target, USERS_DEVICES_MAX, User, UserCounts, UserId,
     UserState,
 };
@@ -155,6 +155,27 @@ async fn attributes_are_merged_and_limited(store: &Store) {
     assert_eq!(store.user(app, user()).await.unwrap().attributes.len(), ATTRIBUTES_MAX);
 }
 
+/// The users of a notification, read in pages of `limit`.
+async fn users_in_pages(
+    store: &Store,
+    app: AppNo,
+    notification: NotificationId,
+    limit: u32,
+) -> Vec<NotificationUser> {
+    let mut listed = Vec::new();
+    let mut cursor = None;
+    loop {
+        let request = PageRequest { limit, cursor };
+        let page = store.list_notification_users(app, notification.clone(), None, request);
+        let page = page.await.unwrap();
+        listed.extend(page.rows);
+        cursor = page.next;
+        if cursor.is_none() {
+            return listed;
+        }
+    }
+}
+
 #[apply(set_contract)]
 async fn the_devices_of_a_user_are_fixed_when_the_notification_is_due(store: &Store) {
     let app = fixtures::app(store).await;
@@ -206,18 +227,7 @@ async fn the_devices_of_a_user_are_fixed_when_the_notification_is_due(store: &St
         row("ghost", UserState::Unknown, 0),
     ];
     for limit in [1, 3, 10] {
-        let mut listed = Vec::new();
-        let mut cursor = None;
-        loop {
-            let request = PageRequest { limit, cursor };
-            let page = store.list_notification_users(app, notification.clone(), None, request);
-            let page = page.await.unwrap();
-            listed.extend(page.rows);
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
+        let listed = users_in_pages(store, app, notification.clone(), limit).await;
         assert_eq!(listed, all, "{limit}");
     }
     let unreached = store

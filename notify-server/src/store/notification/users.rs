@@ -119,7 +119,7 @@ pub(in crate::store) fn keep_reached(
     no: NotificationNo,
 ) -> Result<(), StoreError> {
     let notifications = read(tx, &[no.0])?;
-    if !notifications.first().is_some_and(|notification| notification.reached.is_none()) {
+    if notifications.first().is_none_or(|notification| notification.reached.is_some()) {
         return Ok(());
     }
     let progress = progress_of(tx, &notifications)?.remove(&no.0).flatten().unwrap_or_default();

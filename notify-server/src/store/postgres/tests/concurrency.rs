@@ -2,7 +2,9 @@
 //! random moment before it runs, so that the statements of both interleave differently in each
 //! round. Afterwards the tables are checked.
 
-use notify_core::{CampaignId, CampaignRef, Event, EventType, PollVote, Schedule};
+use notify_core::{
+    AttributeChanges, CampaignId, CampaignRef, Event, EventType, PollVote, Schedule, UserId,
+};
 
 use super::*;
 use crate::store::contract::campaigns;
@@ -32,6 +34,8 @@ enum Action {
     WriteLastSeen,
     DeleteDevice,
     SetTags,
+    LogIn,
+    LogOut,
     RecordEvents,
     AnswerPoll,
     AnswerPublicPoll,
@@ -42,7 +46,7 @@ enum Action {
     SettleRetries,
 }
 
-const ACTIONS: [Action; 21] = [
+const ACTIONS: [Action; 23] = [
     Action::Accept,
     Action::AcceptWithKey,
     Action::AcceptForCampaign,
@@ -56,6 +60,8 @@ const ACTIONS: [Action; 21] = [
     Action::WriteLastSeen,
     Action::DeleteDevice,
     Action::SetTags,
+    Action::LogIn,
+    Action::LogOut,
     Action::RecordEvents,
     Action::AnswerPoll,
     Action::AnswerPublicPoll,
@@ -178,6 +184,13 @@ impl Round {
                 let tags = vec![fixtures::tag(&format!("t-{name}"), side == 0)];
                 store.set_tags(app, id(&self.device()), tags, None).await.map(|_| true)
             }
+            Action::LogIn => {
+                let user = UserId::new(format!("u-{name}")).unwrap();
+                let plan = [("plan".to_owned(), Some("pro".into()))].into_iter().collect();
+                store.change_user(app, user.clone(), AttributeChanges(plan), NOW).await?;
+                store.log_in(app, id(&self.device()), user, NOW).await.map(|_| true)
+            }
+            Action::LogOut => store.log_out(app, id(&self.device())).await.map(|_| true),
             Action::RecordEvents => {
                 let event = |kind| Event {
                     kind,
@@ -250,7 +263,7 @@ impl Round {
 }
 
 /// Queries that return a row for each broken rule.
-const RULES: [(&str, &str); 16] = [
+const RULES: [(&str, &str); 18] = [
     (
         "an address belongs to one device",
         "select count(*) from devices where address is not null group by app_no, address
@@ -284,8 +297,26 @@ const RULES: [(&str, &str); 16] = [
         "select device_key from engagement where device_key not in (select key from devices)
          union all select device_key from device_tags where device_key not in (select key from devices)
          union all select key from device_seen where key not in (select key from devices)
+         union all select key from device_fields where key not in (select key from devices)
+         union all select device_key from device_attributes
+           where device_key not in (select key from devices)
          union all select device_key from retries
            where outcome is null and device_key not in (select key from devices)",
+    ),
+    (
+        "the fields of a device are those that it registered last",
+        "select 1 from devices d left join device_fields f on f.key = d.key
+         where f.app_version is distinct from d.details::json ->> 'app_version'
+         or f.created_at <> d.created_at or f.key is null",
+    ),
+    (
+        "a device has the attributes of its user and no others",
+        "select 1 from (
+           select f.key, u.attribute from device_fields f
+           join user_attributes u on u.user_no = f.user_no) expected
+         full join device_attributes a
+           on a.device_key = expected.key and a.attribute = expected.attribute
+         where a.value is null or expected.key is null",
     ),
     (
         "no request names an erased device",

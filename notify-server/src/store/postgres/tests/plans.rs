@@ -61,6 +61,15 @@ fn fill_tables(own: &PostgresBackend) {
          from apps a cross join generate_series(1, {rows}) n;
          insert into device_seen (key, registered_at)
          select key, created_at from devices on conflict do nothing;
+         insert into users (no, app_no, user_id, created_at, updated_at)
+         select a.no << 43 | 1000000 + n, a.no, 'u' || n, n, n
+         from apps a cross join generate_series(1, {rows}) n;
+         insert into device_fields (key, user_no, created_at, registered_at)
+         select key, key, created_at, registered_at from devices on conflict do nothing;
+         insert into device_attributes (device_key, attribute, value, own)
+         select key, 1, 's' || key, 0 from devices on conflict do nothing;
+         insert into user_attributes (user_no, attribute, value)
+         select no, 1, 's' || no from users on conflict do nothing;
          insert into unverified_addresses (device_key, since, is_anonymous)
          select key, created_at, 0 from devices on conflict do nothing;
          insert into notifications (no, app_no, id, origin, status, created_at, request, platforms,
