@@ -90,11 +90,16 @@ pub(crate) async fn session_of(
             break;
         }
     }
-    let Some((secret, hash, access)) = found else { return Ok(None) };
+    let Some((secret, hash, mut access)) = found else { return Ok(None) };
     let now = api.clock.now();
     let last_used_at = keys.last_session_use(access.id).unwrap_or(access.last_used_at);
     if is_expired(api, &access, last_used_at) {
-        return Ok(None);
+        // The last use may have been written between the two reads.
+        let Some(again) = api.store.session(hash).await? else { return Ok(None) };
+        access = again;
+        if is_expired(api, &access, access.last_used_at) {
+            return Ok(None);
+        }
     }
     // A page that refreshes itself is not a use: a forgotten tab must not keep the session alive.
     let is_stream = headers.get(header::ACCEPT).is_some_and(|accept| accept == EVENT_STREAM);

@@ -108,7 +108,7 @@ const CACHE_ENTRIES_MAX: usize = 100_000;
 type Cache<K, V> = BoundedCache<K, (V, Instant)>;
 
 /// The times of last uses that are not written yet.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct LastUsed {
     keys: HashMap<KeyId, Timestamp>,
     sessions: HashMap<SessionId, Timestamp>,
@@ -240,17 +240,25 @@ impl KeyCache {
         self.web_apps.clear();
     }
 
-    /// Writes the times at which keys were last used to the store. A periodic task calls this.
+    /// Writes the times at which keys were last used to the store. A periodic task calls this. A time stays
+    /// here until it is written, so that a session in use never looks idle.
     pub(crate) async fn write_last_used(&self) {
-        let LastUsed { keys, sessions } = std::mem::take(&mut *self.last_used());
+        let LastUsed { keys, sessions } = self.last_used().clone();
         if keys.is_empty() && sessions.is_empty() {
             return;
         }
-        let (keys, sessions) = (keys.into_iter().collect(), sessions.into_iter().collect());
-        if let Err(error) = self.store.touch_keys(keys, sessions).await {
+        let written = self.store.touch_keys(
+            keys.iter().map(|(key, at)| (*key, *at)).collect(),
+            sessions.iter().map(|(session, at)| (*session, *at)).collect(),
+        );
+        if let Err(error) = written.await {
             let cause = error_chain(&error);
             tracing::warn!(cause, "writing the last use of keys failed");
+            return;
         }
+        let mut last_used = self.last_used();
+        last_used.keys.retain(|key, at| keys.get(key) != Some(at));
+        last_used.sessions.retain(|session, at| sessions.get(session) != Some(at));
     }
 }
 
