@@ -24,7 +24,12 @@ impl Caller {
         call(self.address, method, path, &[("authorization", &bearer)], body).await
     }
 
-    async fn v1(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    pub(crate) async fn v1(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
         call(self.address, method, path, &[("x-api-key", &self.keys.api_key)], body).await
     }
 

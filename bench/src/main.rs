@@ -68,6 +68,8 @@ enum Benchmark {
     Queue,
     /// A fan-out to many devices until its outcomes are durable, and its parts alone
     FanOut,
+    /// A fan-out with a condition, few matching devices among many, and the size of a segment
+    Audiences,
     /// A fan-out with unregistered tokens, failures and broken connections, and one without
     Trouble,
     /// Peak memory of a fan-out to many devices and to few
@@ -145,6 +147,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if is_selected(Benchmark::FanOut) {
         report.add(benches::fan_out::run(&scale, &paths).await?);
+    }
+    if is_selected(Benchmark::Audiences) {
+        report.add(benches::audiences::run(&scale, &paths).await?);
     }
     if is_selected(Benchmark::Trouble) {
         report.add(benches::trouble::run(&scale, &paths).await?);

@@ -18,6 +18,7 @@ fn quick_run_prints_every_row() {
         ("web push", 2),
         ("queue", 1),
         ("fan-out", 3),
+        ("audiences", 14),
         ("trouble", 3),
         ("memory", 1),
         ("statistics", 2),

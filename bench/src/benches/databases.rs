@@ -67,11 +67,11 @@ const CONNECTIONS_MANY: usize = 256;
 const SERVER_CPU_PERCENT: u64 = 25;
 
 /// A database, and the folder with its master key.
-struct Database<'p> {
-    paths: &'p Paths,
-    seed: &'p Seed,
-    folder: &'p Path,
-    postgres: Option<&'p Postgres>,
+pub(crate) struct Database<'p> {
+    pub(crate) paths: &'p Paths,
+    pub(crate) seed: &'p Seed,
+    pub(crate) folder: &'p Path,
+    pub(crate) postgres: Option<&'p Postgres>,
 }
 
 /// Runs the benchmark and returns its section of the report.
@@ -135,12 +135,12 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
 }
 
 /// The number of rows of a moved installation, and the rate of the move with its final comparison.
-struct MoveResult {
+pub(crate) struct MoveResult {
     rows: u64,
     per_second: f64,
 }
 
-fn move_installation(
+pub(crate) fn move_installation(
     paths: &Paths,
     data: &Path,
     to: &str,
@@ -165,8 +165,8 @@ fn move_installation(
 
 /// What the servers and PostgreSQL have used.
 #[derive(Clone, Copy)]
-struct Used {
-    all: Usage,
+pub(crate) struct Used {
+    pub(crate) all: Usage,
     /// The part of PostgreSQL.
     of_postgres: Usage,
 }
@@ -192,13 +192,13 @@ impl Work {
 }
 
 impl Database<'_> {
-    fn serve(&self) -> anyhow::Result<Server> {
+    pub(crate) fn serve(&self) -> anyhow::Result<Server> {
         let url = self.postgres.map(Postgres::url);
         Ok(Server::start_on(self.paths, self.folder, url.as_deref())?.0)
     }
 
     /// What the servers and PostgreSQL have used so far.
-    fn usage(&self, servers: &[Server]) -> anyhow::Result<Used> {
+    pub(crate) fn usage(&self, servers: &[Server]) -> anyhow::Result<Used> {
         let of_postgres = match self.postgres {
             Some(postgres) => postgres.usage()?,
             None => Usage { cpu_us: 0, written: 0 },

@@ -1,6 +1,7 @@
 //! The benchmarks, one file for each row of the table.
 
 pub(crate) mod accept;
+pub(crate) mod audiences;
 pub(crate) mod console;
 pub(crate) mod databases;
 pub(crate) mod enrichment;
