@@ -15,11 +15,13 @@ impl World {
     /// Records the start of an attempt.
     pub(super) fn start_attempt(&mut self, attempt: &Attempt) -> (PlannedAnswer, Vec<String>) {
         let Attempt { app, platform, id, token, .. } = attempt;
-        self.record_event(&format!("{} {platform} → {token} of {id}", app.0));
+        let event = self.record_event(&format!("{} {platform} → {token} of {id}", app.0));
         self.in_flight += 1;
         let names = self.check_attempt(attempt);
         if let Some(notification) = self.notifications.get_mut(id) {
             notification.in_flight += 1;
+            let address = notification.by_address.entry((*platform, token.clone()));
+            address.or_default().began = event;
         }
         self.recent.extend(names.iter().map(|name| (*app, name.clone())));
         self.recent.drain(..self.recent.len().saturating_sub(RECENT_MAX));
@@ -47,12 +49,12 @@ impl World {
         if notification.expires_at().is_some_and(|expires_at| now >= expires_at) {
             violations.push("after it expired");
         }
-        // After a lost acknowledgement the providers are read again, and an address that looked dead with
-        // the earlier configuration is attempted again.
+        // After a change of the provider, or a lost acknowledgement, the providers are read again, and an
+        // address that looked dead with the earlier configuration is attempted again.
         if let Some(reached) = notification.by_address.get(&(*platform, token.clone()))
             && notification.expires_at().is_none()
             && self.crashes == 0
-            && !(reached.dead && self.has_lost_answers)
+            && !(reached.dead && (self.has_lost_answers || reached.looked_dead_before))
             && reached.attempts
                 > self.devices.claims_since(
                     (*app, *platform, token),
@@ -69,9 +71,7 @@ impl World {
                 entry.possible().any(|state| {
                     state.is_at(*platform, token)
                         && (*platform != Platform::Ios || state.env == *env)
-                        && !state.disabled
-                        && (!notification.tagged || state.tag == Some(true))
-                        && notification.names(*platform, name)
+                        && notification.targets(name, state)
                         && (notification.is_scheduled
                             || notification
                                 .acknowledged_event

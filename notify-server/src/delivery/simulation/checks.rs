@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use notify_core::{Device, DisabledReason, IosEnv, NotificationRecord, Platform};
+use notify_core::{Device, DisabledReason, IosEnv, NotificationRecord, Platform, UserId};
 
 use super::devices::State;
 use super::notifications::{ExpectedNotification, RequestState};
 use super::panics;
 use super::requests::{Process, TAG};
 use super::world::{World, lock};
-use crate::store::{AppNo, DeviceFilter, PageRequest};
+use crate::store::{AppNo, DeviceFilter, PageRequest, StoreError};
 
 /// More devices than an application of the simulation has.
 const DEVICES_MAX: u32 = 1_000;
@@ -84,6 +84,12 @@ fn check_counts(world: &mut World, record: &NotificationRecord) {
 pub(super) fn check_after_restart(process: &Process) {
     let mut world = lock(&process.world);
     check_devices(process, &mut world);
+    for ((app, user), sent) in std::mem::take(&mut world.devices.deletions) {
+        let id = UserId::new(&user).expect("names are ids");
+        if matches!(process.store.peek(process.store.user(app, id)), Err(StoreError::NotFound)) {
+            world.forget_user(app, &user, sent);
+        }
+    }
     let ids: Vec<String> = world.notifications.keys().cloned().collect();
     for id in ids {
         let notification = world.notifications[&id].clone();
@@ -178,6 +184,7 @@ fn state_of(device: &Device) -> State {
         env: device.ios_env.unwrap_or(IosEnv::Production),
         disabled: device.push_disabled,
         tag: device.tags.iter().find(|tag| tag.name == TAG).map(|tag| tag.value),
+        user: device.user_id.as_ref().map(|user| user.as_str().to_owned()),
         born: 0,
         moved_to: BTreeSet::new(),
     }

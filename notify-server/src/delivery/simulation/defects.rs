@@ -1,8 +1,10 @@
 //! Defects that are added on purpose, to check that the simulation finds them.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::store::sqlite;
+use crate::delivery::context::EngineContext;
+use crate::store::{Change, ChangeListener, DeliveryChange, sqlite};
 
 /// A defect of the engine or its store, imitated by the simulated environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +31,20 @@ pub(super) enum Defect {
     RegistrationLost,
     /// Pages end without storing their outcomes.
     OutcomesLost,
+    /// A log-out is not stored.
+    LogOutLost,
+    /// The condition of an audience is lost.
+    AudienceLost,
+    /// The devices of users are sent to, whoever is logged in.
+    UserNotChecked,
+    /// The engine does not hear of changes of devices, and reads devices rarely.
+    ChangesUnheard,
+    /// A deleted user stays, and a new user of the id is the same one.
+    UserKept,
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -44,6 +56,11 @@ impl Defect {
         Self::NotificationLost,
         Self::RegistrationLost,
         Self::OutcomesLost,
+        Self::LogOutLost,
+        Self::AudienceLost,
+        Self::UserNotChecked,
+        Self::ChangesUnheard,
+        Self::UserKept,
     ];
 
     /// Installs the defect in the database, if it is a defect of the database.
@@ -53,7 +70,8 @@ impl Defect {
             | Self::SentTwice
             | Self::OldAddress
             | Self::FailureRecordedAsSent
-            | Self::UnackedLimitExceeded => return,
+            | Self::UnackedLimitExceeded
+            | Self::ChangesUnheard => return,
             Self::RetriesDropped => {
                 "create trigger defect before insert on retries begin select raise(ignore); end"
             }
@@ -77,7 +95,33 @@ impl Defect {
             Self::OutcomesLost => {
                 "create trigger defect before insert on outcomes begin select raise(ignore); end"
             }
+            Self::LogOutLost => {
+                "create trigger defect before update of user_no on device_fields
+                 when new.user_no is null begin select raise(ignore); end"
+            }
+            Self::AudienceLost => {
+                "create trigger defect after insert on notifications when new.audience is not null
+                 begin update notifications set audience = null where no = new.no; end"
+            }
+            Self::UserNotChecked => {
+                "create trigger defect after insert on dispatches when new.named_users is not null
+                 begin update dispatches set named_users = null where no = new.no; end"
+            }
+            Self::UserKept => {
+                "create trigger defect before delete on users begin select raise(ignore); end"
+            }
         };
         sqlite::execute_raw(path, trigger);
+    }
+}
+
+/// Tells the engine of every change, except those of devices.
+pub(super) struct DeafListener(pub(super) Arc<EngineContext>);
+
+impl ChangeListener for DeafListener {
+    fn on_change(&self, change: Change) {
+        if !matches!(change, Change::Delivery(DeliveryChange::Device(_))) {
+            self.0.on_change(change);
+        }
     }
 }

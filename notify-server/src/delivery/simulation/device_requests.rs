@@ -1,7 +1,7 @@
 //! Requests of callers about devices.
 
 use notify_core::{
-    DeviceDetails, DeviceId, Endpoint, Platform, Registration, Subscription, Tag, TagType,
+    DeviceDetails, DeviceId, Endpoint, Platform, Registration, Subscription, Tag, TagType, UserId,
     WebSubscription,
 };
 
@@ -114,6 +114,81 @@ pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Optio
         None => process.record_response(&what, process.store.remove_tag(app, id, TAG.into()).await),
     };
     process.device_changed(&change, done);
+}
+
+/// Logs a device in as a user; with `None`, out.
+pub(super) async fn log_in(process: Process, app: AppNo, name: String, user: Option<&str>) {
+    let _asking = process.begin_request();
+    let what = match user {
+        Some(user) => format!("log in {} {name} as {user}", app.0),
+        None => format!("log out {} {name}", app.0),
+    };
+    let change = {
+        let mut world = lock(&process.world);
+        let Some(change) = world.devices.log_in(app, &name, user) else { return };
+        let event = world.record_event(&what);
+        world.devices.begin(&change, event);
+        change
+    };
+    let id = DeviceId::new(&name).expect("names are ids");
+    let done = match user {
+        Some(user) => {
+            let (user, at) = (user_id(user), process.clock.now());
+            process.store.log_in(app, id, user, at).await
+        }
+        None => process.store.log_out(app, id).await,
+    };
+    let done = process.record_response(&what, done);
+    process.device_changed(&change, done);
+}
+
+/// Deletes a user. Its devices are logged out or erased.
+pub(super) async fn delete_user(process: Process, app: AppNo, user: &str, keeps_devices: bool) {
+    let _asking = process.begin_request();
+    let rest = if keeps_devices { "without" } else { "with" };
+    let what = format!("delete user {} {user} {rest} devices", app.0);
+    let (change, sent) = {
+        let mut world = lock(&process.world);
+        let Some(change) = world.devices.user_deletion(app, user, keeps_devices) else { return };
+        let event = world.record_event(&what);
+        world.devices.begin(&change, event);
+        world.devices.deletions.insert((app, user.to_owned()), event);
+        (change, event)
+    };
+    let lost = if keeps_devices { &[][..] } else { &change.changes[..] };
+    lost.iter().for_each(|(name, _)| lock(&process.world).begin_device_loss(app, name));
+    let at = process.clock.now();
+    let done = process.store.delete_user(app, user_id(user), keeps_devices, at).await;
+    let done = process.record_response(&what, done);
+    process.device_changed(&change, done);
+    {
+        let mut world = lock(&process.world);
+        lost.iter().for_each(|(name, _)| world.end_device_loss(app, name));
+        world.devices.deletions.remove(&(app, user.to_owned()));
+        if done {
+            world.forget_user(app, user, sent);
+        }
+    }
+    if done && !keeps_devices {
+        process.waive_all();
+    }
+}
+
+/// Deletes a user. The devices log in again, as a new user of the same id.
+pub(super) async fn replace_user(process: Process, app: AppNo, user: &str) {
+    let names: Vec<String> = {
+        let world = lock(&process.world);
+        let devices = world.devices.of(app).filter(|(_, entry)| entry.may_be_of(user));
+        devices.map(|(name, _)| name.clone()).collect()
+    };
+    delete_user(process.clone(), app, user, true).await;
+    for name in names {
+        log_in(process.clone(), app, name, Some(user)).await;
+    }
+}
+
+fn user_id(user: &str) -> UserId {
+    UserId::new(user).expect("names are ids")
 }
 
 fn begin(

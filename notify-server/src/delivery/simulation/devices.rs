@@ -16,6 +16,8 @@ pub(super) struct State {
     pub(super) disabled: bool,
     /// The one tag of the simulation.
     pub(super) tag: Option<bool>,
+    /// The user that is logged in.
+    pub(super) user: Option<String>,
     /// The event that created the device's key: it was registered, or moved to another platform.
     pub(super) born: u64,
     /// The new address that its provider reported.
@@ -36,7 +38,8 @@ impl State {
         let same_env = self.platform != Platform::Ios || self.env == read.env;
         same_token
             && same_env
-            && (self.platform, self.disabled, self.tag) == (read.platform, read.disabled, read.tag)
+            && (self.platform, self.disabled) == (read.platform, read.disabled)
+            && (self.tag, &self.user) == (read.tag, &read.user)
     }
 }
 
@@ -58,6 +61,11 @@ impl Entry {
     /// Its possible states now.
     pub(super) fn possible(&self) -> impl Iterator<Item = &State> {
         self.now.iter().chain(self.next.iter().flatten())
+    }
+
+    /// Whether it may be logged in as that user now.
+    pub(super) fn may_be_of(&self, user: &str) -> bool {
+        self.possible().any(|state| state.user.as_deref() == Some(user))
     }
 }
 
@@ -87,6 +95,8 @@ pub(super) struct Devices {
     pub(super) entries: BTreeMap<(AppNo, String), Entry>,
     /// When addresses moved to other devices.
     claims: Vec<(AppNo, AddressClaim, u64)>,
+    /// The users that are being deleted, with the event that sent the request.
+    pub(super) deletions: BTreeMap<(AppNo, String), u64>,
 }
 
 impl Devices {
@@ -118,6 +128,8 @@ impl Devices {
         let mut had = None;
         if let Some(now) = before.now {
             new.tag = now.tag;
+            // A registration logs nobody in or out.
+            new.user.clone_from(&now.user);
             if now.platform == new.platform {
                 new.born = now.born;
                 had.clone_from(&now.token);
@@ -162,6 +174,39 @@ impl Devices {
         let entry = self.entry(app, name).filter(|entry| entry.next.is_none())?;
         let becomes = vec![(name.to_owned(), change(entry.now.clone()?))];
         Some(DeviceChange { app, changes: becomes, registers_at: None, claim: None })
+    }
+
+    /// The changes of a log-in; with `None`, of a log-out.
+    pub(super) fn log_in(
+        &self,
+        app: AppNo,
+        name: &str,
+        user: Option<&str>,
+    ) -> Option<DeviceChange> {
+        let user = user.map(str::to_owned);
+        if user.clone().is_some_and(|user| self.deletions.contains_key(&(app, user))) {
+            return None;
+        }
+        self.change(app, name, |before| Some(State { user, ..before }))
+    }
+
+    /// The changes of the devices of a user who is deleted; `None` while another request about one of
+    /// them is in flight.
+    pub(super) fn user_deletion(
+        &self,
+        app: AppNo,
+        user: &str,
+        keeps_devices: bool,
+    ) -> Option<DeviceChange> {
+        if self.deletions.contains_key(&(app, user.to_owned())) {
+            return None;
+        }
+        let mut changes = Vec::new();
+        for (name, entry) in self.of(app).filter(|(_, entry)| entry.may_be_of(user)) {
+            let now = entry.now.clone().filter(|_| entry.next.is_none())?;
+            changes.push((name.clone(), keeps_devices.then_some(State { user: None, ..now })));
+        }
+        Some(DeviceChange { app, changes, registers_at: None, claim: None })
     }
 
     /// Records that the request was sent.

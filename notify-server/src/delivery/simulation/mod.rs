@@ -11,6 +11,7 @@
 //! whole trace if it fails (`docs/delivery.md`).
 
 mod attempt_checks;
+mod audiences;
 mod checks;
 mod clock;
 mod conditions;
@@ -42,7 +43,7 @@ const SEEDS: u64 = 1_000;
 /// Number of trace lines shown for a failing seed.
 const LINES_SHOWN: usize = 40;
 /// Number of seeds within which an added defect has to be found.
-const SEEDS_PER_DEFECT: u64 = 20;
+const SEEDS_PER_DEFECT: u64 = 40;
 /// Most failing seeds that are reported.
 const FAILURES_MAX: usize = 5;
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use notify_core::{NotificationId, Platform, Timestamp};
 
+use super::audiences::AudienceKind;
+use super::devices::State;
 use crate::store::AppNo;
 
 /// Progress of a request.
@@ -22,12 +24,17 @@ pub(super) enum RequestState {
 /// What a push service recorded for one address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AddressRecord {
+    /// The event of the last attempt.
+    pub(super) began: u64,
     /// Answered attempts, without throttled ones.
     pub(super) attempts: u64,
     /// How often the service accepted the message.
     pub(super) delivered: u64,
     /// Whether the service reported the address as dead.
     pub(super) dead: bool,
+    /// Whether the service did so with an earlier configuration of the provider, so that the engine
+    /// attempts it again.
+    pub(super) looked_dead_before: bool,
     /// Whether the service rejected the address, which may be the fault of the address.
     pub(super) refused: bool,
 }
@@ -40,7 +47,12 @@ pub(super) struct ExpectedNotification {
     pub(super) platforms: Vec<Platform>,
     /// The devices that it names, by platform.
     pub(super) names: Option<BTreeMap<Platform, BTreeSet<String>>>,
+    /// The users that it names, without those deleted since.
+    pub(super) users: Option<BTreeSet<String>>,
+    /// The number of users in the request.
+    pub(super) named_users: u64,
     pub(super) tagged: bool,
+    pub(super) audience: Option<AudienceKind>,
     /// In seconds; `None` means the default of 28 days.
     pub(super) ttl: Option<u32>,
     /// Whether it has a `collapse_key`, so that a newer one may replace its retries.
@@ -67,12 +79,24 @@ pub(super) struct ExpectedNotification {
 }
 
 impl ExpectedNotification {
-    /// Whether it targets a device of that name and platform, apart from the tag.
-    pub(super) fn names(&self, platform: Platform, name: &str) -> bool {
+    /// Whether it targets a device of that name and platform, apart from the state of the device.
+    fn names(&self, platform: Platform, name: &str) -> bool {
         match &self.names {
             None => self.platforms.contains(&platform),
             Some(names) => names.get(&platform).is_some_and(|names| names.contains(name)),
         }
+    }
+
+    /// Whether a device in that state gets it.
+    pub(super) fn targets(&self, name: &str, state: &State) -> bool {
+        self.names(state.platform, name)
+            && !state.disabled
+            && (!self.tagged || state.tag == Some(true))
+            && self.audience.is_none_or(|audience| audience.includes(state))
+            && self
+                .users
+                .as_ref()
+                .is_none_or(|users| state.user.as_ref().is_some_and(|user| users.contains(user)))
     }
 
     /// When attempts end; `None` if there is one attempt only.
@@ -98,7 +122,10 @@ impl ExpectedNotification {
             app,
             platforms: Vec::new(),
             names: None,
+            users: None,
+            named_users: 0,
             tagged: false,
+            audience: None,
             ttl: None,
             replaces: false,
             due_at: Timestamp(0),

@@ -1,8 +1,8 @@
 //! Invariants at the end, device by device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use notify_core::{NotificationStatus, Platform};
+use notify_core::{NotificationRecord, NotificationStatus, Platform};
 
 use super::checks::{accepted, check_devices, read};
 use super::devices::Entry;
@@ -53,15 +53,75 @@ pub(super) fn check_at_end(process: &Process) {
                 "{id} was repeated {repeated} times, and {allowed} times are allowed"
             ));
         }
-        if record.status == NotificationStatus::Canceled && !dispatches.contains_key(id) {
+        let of_this = dispatches.get(id).map_or(&[][..], Vec::as_slice);
+        check_reasons(&mut world, &notification, &record);
+        check_users(process, &mut world, &notification, &record, of_this);
+        if record.status == NotificationStatus::Canceled && of_this.is_empty() {
             continue;
         }
-        check_outcomes(
-            process,
-            &mut world,
-            &notification,
-            dispatches.get(id).map_or(&[], Vec::as_slice),
-        );
+        check_outcomes(process, &mut world, &notification, of_this);
+    }
+}
+
+/// No delivery failed for a reason that its notification cannot have.
+fn check_reasons(
+    world: &mut World,
+    notification: &ExpectedNotification,
+    record: &NotificationRecord,
+) {
+    for failure in &record.failures {
+        let is_possible = match failure.reason.as_str() {
+            "user_changed" => notification.users.is_some(),
+            "fails_audience" => notification.audience.is_some(),
+            // Nobody is left in the request when all its users were deleted.
+            "request_unreadable" => notification.users.is_some() && world.has_deleted_users,
+            _ => true,
+        };
+        if !is_possible {
+            let id = notification.id.as_str();
+            world.record_violation(&format!("{id} cannot have failed as {failure:?}"));
+        }
+    }
+}
+
+/// The users of a notification add up, and those are reached of whom a device got it.
+fn check_users(
+    process: &Process,
+    world: &mut World,
+    notification: &ExpectedNotification,
+    record: &NotificationRecord,
+    dispatches: &[Dispatch],
+) {
+    let mut reached = BTreeSet::new();
+    for dispatch in dispatches {
+        let AudienceSource::Named { keys, users: Some(users), .. } = &dispatch.source else {
+            continue;
+        };
+        for (key, user) in keys.iter().zip(users) {
+            let outcome = process.store.peek(process.store.delivery_outcome(dispatch.no, *key));
+            let is_sent = |outcome: DeviceOutcome| outcome.settled == Outcome::Sent;
+            if outcome.ok().flatten().is_some_and(is_sent) {
+                reached.insert(user.0);
+            }
+        }
+    }
+    let reached = reached.len() as u64;
+    let is_right = match (&record.users, &notification.users) {
+        (None, None) => true,
+        (Some(counts), Some(_)) => {
+            let all_count =
+                record.status == NotificationStatus::Completed && !world.has_deleted_users;
+            counts.named == counts.reached + counts.unreached + counts.pending + counts.unknown
+                && (counts.pending, counts.reached) == (0, reached)
+                && (record.counts.sent > 0) == (reached > 0)
+                && counts.named <= notification.named_users
+                && (counts.named == notification.named_users || !all_count)
+        }
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    if !is_right {
+        let (id, counts) = (notification.id.as_str(), record.users);
+        world.record_violation(&format!("{id} reached {reached} users, and counts {counts:?}"));
     }
 }
 
@@ -101,21 +161,19 @@ fn check_outcomes(
         let is_unchanged = entry.touched < notification.requested_event
             && state.moved_to.is_empty()
             && !reports.into_iter().any(|death| death.names.contains(&name));
-        let is_targeted = notification.names(state.platform, &name)
-            && !state.disabled
-            && (!notification.tagged || state.tag == Some(true));
-        let Some(token) = state.token.clone().filter(|_| is_unchanged && is_targeted) else {
-            continue;
-        };
+        let Some(token) = state.token.clone().filter(|_| is_unchanged) else { continue };
         let dispatch = dispatches.iter().find(|of| of.platform == state.platform);
         let key = keys.get(&(state.platform, token.clone())).copied();
         let outcome = dispatch.zip(key).and_then(|(dispatch, key)| {
             let outcome = process.store.delivery_outcome(dispatch.no, key);
             process.store.peek(outcome).ok().flatten()
         });
-        if let Some(wrong) =
+        let wrong = if notification.targets(&name, &state) {
             violation(world, notification, (state.platform, &token), outcome.as_ref())
-        {
+        } else {
+            outcome.as_ref().map(|_| "it is not in the audience")
+        };
+        if let Some(wrong) = wrong {
             let id = notification.id.as_str();
             world.record_violation(&format!("{id} to {name} at {token}: {wrong}: {outcome:?}"));
         }
@@ -127,7 +185,7 @@ fn keys_by_address(
     process: &Process,
     dispatch: &Dispatch,
 ) -> BTreeMap<(Platform, String), DeviceKey> {
-    let all = Dispatch { source: AudienceSource::Platform, ..dispatch.clone() };
+    let all = Dispatch { source: AudienceSource::Platform, condition: None, ..dispatch.clone() };
     let from = DeviceKey::before_first(dispatch.app, dispatch.platform);
     let devices = process.store.peek(process.store.read_range(&all, from, dispatch.until));
     let addressed = devices.unwrap_or_default().into_iter();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use notify_core::{IosEnv, NotificationId, Platform};
 use uuid::Uuid;
 
+use super::audiences::{AudienceKind, NOBODY, USERS};
 use super::devices::State;
 use super::requests::{NotificationDraft, Process};
 use super::script::Script;
@@ -31,6 +32,7 @@ impl Script {
             env: if self.rng.bool() { IosEnv::Production } else { IosEnv::Sandbox },
             disabled: false,
             tag: None,
+            user: None,
             born: 0,
             moved_to: BTreeSet::new(),
         }
@@ -64,10 +66,17 @@ impl Script {
         if platforms.is_empty() {
             platforms.push(Platform::Android);
         }
+        let names = names.filter(|names| !names.is_empty());
+        let users = (names.is_none() && self.rng.u8(0..3) == 0).then(|| self.users());
+        if users.is_some() && self.rng.bool() {
+            platforms = Platform::ALL.to_vec();
+        }
         NotificationDraft {
             id,
             platforms,
-            names: names.filter(|names| !names.is_empty()),
+            names,
+            users,
+            audience: (self.rng.u8(0..4) == 0).then(|| AudienceKind::random(&mut self.rng)),
             tagged: self.rng.u8(0..5) == 0,
             ttl: match self.rng.u8(0..12) {
                 0..2 => Some(0),
@@ -78,6 +87,19 @@ impl Script {
             collapse_key: (self.rng.u8(0..4) == 0).then(|| format!("key{}", self.rng.u8(0..2))),
             due_in_ms: (self.rng.u8(0..5) == 0).then(|| self.rng.i64(1..120_000)),
         }
+    }
+
+    /// One of the users.
+    pub(super) fn user(&mut self) -> &'static str {
+        USERS[self.rng.usize(0..USERS.len())]
+    }
+
+    fn users(&mut self) -> Vec<&'static str> {
+        let mut users: Vec<&str> = USERS.into_iter().filter(|_| self.rng.bool()).collect();
+        if users.is_empty() || self.rng.u8(0..6) == 0 {
+            users.push(NOBODY);
+        }
+        users
     }
 
     fn names(&mut self, process: &Process, app: AppNo) -> BTreeMap<Platform, Vec<String>> {

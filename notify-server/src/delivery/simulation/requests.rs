@@ -9,6 +9,7 @@ use notify_core::{
     CreateNotification, NotificationContent, NotificationId, Platform, ProviderKind, Request,
 };
 
+use super::audiences::AudienceKind;
 use super::clock::SimulatedClock;
 use super::devices::DeviceChange;
 use super::notifications::{ExpectedNotification, RequestState};
@@ -33,7 +34,9 @@ pub(super) struct NotificationDraft {
     pub(super) id: NotificationId,
     pub(super) platforms: Vec<Platform>,
     pub(super) names: Option<BTreeMap<Platform, Vec<String>>>,
+    pub(super) users: Option<Vec<&'static str>>,
     pub(super) tagged: bool,
+    pub(super) audience: Option<AudienceKind>,
     pub(super) ttl: Option<u32>,
     pub(super) collapse_key: Option<String>,
     pub(super) due_in_ms: Option<i64>,
@@ -113,11 +116,17 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
     let at = process.clock.now();
     let send_at = draft.due_in_ms.map(|ms| at.plus_ms(ms));
     let names = |platform| draft.names.as_ref().and_then(|names| names.get(&platform)).cloned();
+    let user_ids = |users: Vec<&str>| users.into_iter().map(str::to_owned).collect();
+    let on_all = draft.platforms == Platform::ALL;
+    let platforms = draft.platforms.iter().map(|on| on.as_str().into()).collect();
     let request = CreateNotification {
         text: Some("Hello".into()),
-        platforms: Some(draft.platforms.iter().map(|on| on.as_str().into()).collect()),
+        // To users, no platforms are all platforms.
+        platforms: Some(platforms).filter(|_| draft.users.is_none() || !on_all),
         android_device_ids: names(Platform::Android),
         ios_device_ids: names(Platform::Ios),
+        user_ids: draft.users.clone().map(user_ids),
+        audience: draft.audience.map(AudienceKind::audience),
         ttl_seconds: draft.ttl,
         send_at: send_at.map(notify_core::Timestamp::as_ms),
         collapse_key: draft.collapse_key,
@@ -130,6 +139,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
     let replaces = request.collapse_key.is_some();
     let body = serde_json::to_string(&request).expect("a request is JSON");
     let valid = request.validate(at).expect("the draft is valid");
+    let condition = valid.recipients.condition(&|_| None).expect("the draft names no segment");
     let id = draft.id.as_str().to_owned();
     let what = format!("notify {} {id}: {body}", app.0);
     {
@@ -142,7 +152,10 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
             id: draft.id.clone(),
             platforms: draft.platforms,
             names,
+            named_users: draft.users.as_ref().map_or(0, Vec::len) as u64,
+            users: draft.users.map(|users| users.into_iter().map(str::to_owned).collect()),
             tagged: draft.tagged,
+            audience: draft.audience,
             ttl: draft.ttl,
             replaces,
             due_at: send_at.unwrap_or(at),
@@ -153,7 +166,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         };
         world.notifications.insert(id.clone(), notification);
     }
-    let new = NewNotification::of(draft.id, body, valid, None, None, at);
+    let new = NewNotification::of(draft.id, body, valid, condition.as_ref(), None, at);
     let done = process.store.accept_notification(app, new, None).await;
     let done = process.record_response(&format!("notify {id}"), done);
     let mut world = lock(&process.world);
@@ -213,6 +226,7 @@ pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, 
     let app_id = {
         let mut world = lock(&process.world);
         world.record_event(&what);
+        world.service(app, kind).changes += 1;
         if rate.is_none() {
             world.was_missing.push((app, kind));
         }
@@ -228,4 +242,8 @@ pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, 
         None => process.store.delete_provider(app_id, kind).await,
     };
     process.record_response(&what, done);
+    let mut world = lock(&process.world);
+    let event = world.event;
+    let service = world.service(app, kind);
+    (service.changes, service.changed) = (service.changes - 1, event);
 }

@@ -8,7 +8,7 @@ use notify_core::Timestamp;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::clock::SimulatedClock;
-use super::defects::Defect;
+use super::defects::{DeafListener, Defect};
 use super::provider::SimulatedSource;
 use super::requests::Process;
 use super::script::{Script, ScriptEnd};
@@ -189,7 +189,11 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        engine::subscribe(&context);
+        if lock(&self.world).defect == Some(Defect::ChangesUnheard) {
+            process.store.subscribe(Arc::new(DeafListener(context.clone())));
+        } else {
+            engine::subscribe(&context);
+        }
         self.context = Some(context.clone());
         let task = tokio::spawn(EngineTask::new(context.clone()).run());
         lock(&self.world).record_event("the engine starts");

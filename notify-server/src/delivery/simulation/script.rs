@@ -5,11 +5,12 @@ use std::time::Duration;
 use notify_core::{Platform, ProviderKind};
 use tokio::task::JoinSet;
 
+use super::audiences::USERS;
 use super::conditions::Condition;
-use super::device_requests::{erase, register, tag};
+use super::device_requests::{delete_user, erase, log_in, register, replace_user, tag};
 use super::devices::State;
 use super::requests::{Process, cancel, configure, notify, notify_then_cancel};
-use super::world::lock;
+use super::world::{World, lock};
 use crate::store::AppNo;
 use crate::store::sqlite::Fault;
 
@@ -77,7 +78,12 @@ impl Script {
                 let after = Duration::from_millis(after);
                 tasks.spawn(notify_then_cancel(process.clone(), app, draft, after));
             }
-            24..52 => self.touch_device(process, app, tasks),
+            24..52 => {
+                let devices = if self.rng.u8(0..3) == 0 { self.rng.u8(2..8) } else { 1 };
+                for _ in 0..devices {
+                    self.touch_device(process, app, tasks);
+                }
+            }
             52..57 => {
                 let ids: Vec<String> = lock(&process.world).notifications.keys().cloned().collect();
                 if !ids.is_empty() {
@@ -145,6 +151,30 @@ impl Script {
         world.record_event(&line);
     }
 
+    /// The place of a device that is changed.
+    fn choose(
+        &mut self,
+        process: &Process,
+        app: AppNo,
+        known: &[&String],
+        recent: &[String],
+    ) -> usize {
+        let waiting = waiting(&lock(&process.world), app);
+        let place = self.rng.usize(0..known.len());
+        // Prefers devices of recent attempts, because changes during an attempt are the most dangerous.
+        // Next come devices that wait for their turn.
+        let preferred = match self.rng.u8(0..6) {
+            0..3 => recent,
+            3..5 => &waiting[..],
+            _ => &[],
+        };
+        if preferred.is_empty() {
+            return place;
+        }
+        let name = &preferred[self.rng.usize(0..preferred.len())];
+        known.iter().position(|of| *of == name).unwrap_or(place)
+    }
+
     /// Changes a device in a random way.
     fn touch_device(&mut self, process: &Process, app: AppNo, tasks: &mut JoinSet<()>) {
         let known: Vec<(String, Option<State>)> = {
@@ -157,12 +187,8 @@ impl Script {
             let recent = world.recent.iter().filter(|(of, _)| *of == app);
             recent.map(|(_, name)| name.clone()).collect()
         };
-        let mut place = self.rng.usize(0..known.len());
-        // Prefers devices of recent attempts, because changes during an attempt are the most dangerous.
-        if !recent.is_empty() && self.rng.bool() {
-            let name = &recent[self.rng.usize(0..recent.len())];
-            place = known.iter().position(|(of, _)| of == name).unwrap_or(place);
-        }
+        let names = known.iter().map(|(name, _)| name);
+        let place = self.choose(process, app, &names.collect::<Vec<_>>(), &recent);
         let (name, now) = known[place].clone();
         let process = process.clone();
         let Some(mut state) = now else {
@@ -176,7 +202,7 @@ impl Script {
         if !is_phone && state.token.is_none() {
             state.token = Some(self.new_token(state.platform));
         }
-        match self.rng.u8(0..28) {
+        match self.rng.u8(0..40) {
             0..4 => drop(tasks.spawn(register(process, app, name, state))),
             4..8 => {
                 let token = Some(self.new_token(state.platform));
@@ -215,7 +241,46 @@ impl Script {
                 let new = self.new_state(platform);
                 tasks.spawn(register(process, app, name, new));
             }
-            _ => drop(tasks.spawn(tag(process, app, name, Some(self.rng.bool())))),
+            25..29 => drop(tasks.spawn(tag(process, app, name, Some(self.rng.bool())))),
+            _ => self.touch_user(process, app, name, state.user.as_deref(), tasks),
         }
     }
+
+    /// Changes the user of a device, or deletes that user.
+    fn touch_user(
+        &mut self,
+        process: Process,
+        app: AppNo,
+        name: String,
+        current: Option<&str>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let user = self.user();
+        let current = USERS.into_iter().find(|user| current == Some(user)).unwrap_or(user);
+        match self.rng.u8(0..11) {
+            0..4 => drop(tasks.spawn(log_in(process, app, name, Some(user)))),
+            4..7 => drop(tasks.spawn(log_in(process, app, name, None))),
+            7 => drop(tasks.spawn(delete_user(process, app, current, self.rng.bool()))),
+            _ => drop(tasks.spawn(replace_user(process, app, current))),
+        }
+    }
+}
+
+/// The devices that the last notification was not sent to so far.
+fn waiting(world: &World, app: AppNo) -> Vec<String> {
+    let of_this = world.notifications.values().filter(|notification| notification.app == app);
+    let Some(last) = of_this.max_by_key(|notification| notification.requested_event) else {
+        return Vec::new();
+    };
+    let waits = |name: &str, state: &State| {
+        let token = state.token.as_ref();
+        last.targets(name, state)
+            && token.is_some_and(|token| {
+                !last.by_address.contains_key(&(state.platform, token.clone()))
+            })
+    };
+    let devices = world.devices.of(app);
+    let waiting =
+        devices.filter(|(name, entry)| entry.now.as_ref().is_some_and(|state| waits(name, state)));
+    waiting.map(|(name, _)| name.clone()).collect()
 }

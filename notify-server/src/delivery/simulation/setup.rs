@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::conditions::Condition;
 use super::defects::Defect;
-use super::device_requests::{register, tag};
+use super::device_requests::{log_in, register, tag};
 use super::requests::{Process, configure};
 use super::run::Server;
 use super::world::{Service, lock};
@@ -61,6 +61,10 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         lane_streams_max: rng.usize(1..48),
         lane_dispatches_max: rng.usize(1..5),
         start_batch: rng.u32(1..5),
+        address_age_ms_max: match defect {
+            Some(Defect::ChangesUnheard) => 60_000,
+            Some(_) | None => EngineConfig::default().address_age_ms_max,
+        },
         ..EngineConfig::default()
     }
 }
@@ -91,10 +95,14 @@ impl Server {
                 let state = self.script.new_state(platform);
                 let process = process.clone();
                 let tagged = self.rng.u8(0..3) == 0;
+                let user = self.rng.bool().then(|| self.script.user());
                 tasks.spawn(async move {
                     register(process.clone(), app, name.clone(), state).await;
                     if tagged {
-                        tag(process, app, name, Some(true)).await;
+                        tag(process.clone(), app, name.clone(), Some(true)).await;
+                    }
+                    if user.is_some() {
+                        log_in(process, app, name, user).await;
                     }
                 });
             }

@@ -26,11 +26,15 @@ pub(super) struct Service {
     /// Permits that a task may have held when the limit was lowered.
     pub(super) held_permits: usize,
     pub(super) in_flight: usize,
+    /// Requests in flight that change the provider.
+    pub(super) changes: u32,
+    /// The last event at which the provider may have changed.
+    pub(super) changed: u64,
 }
 
 impl Service {
     pub(super) fn new(condition: Condition, slots: usize) -> Self {
-        Self { condition, slots, held_permits: 0, in_flight: 0 }
+        Self { condition, slots, held_permits: 0, in_flight: 0, changes: 0, changed: 0 }
     }
 
     /// Changes the number of streams that the service accepts.
@@ -95,6 +99,8 @@ pub(super) struct World {
     pub(super) disk: Disk,
     /// Whether the acknowledgement of a commit was ever lost.
     pub(super) has_lost_answers: bool,
+    /// Whether a user was ever deleted.
+    pub(super) has_deleted_users: bool,
     /// Requests of callers in flight.
     pub(super) requests: u32,
     pub(super) unacked_max: u64,
@@ -139,6 +145,7 @@ impl World {
             unregistered_reports: BTreeMap::new(),
             disk: Disk::default(),
             has_lost_answers: false,
+            has_deleted_users: false,
             requests: 0,
             unacked_max: 0,
             in_flight: 0,
@@ -213,6 +220,9 @@ impl World {
                 self.delivered += 1;
             }
             SendResult::Unregistered { since, reason, .. } => {
+                let service = &self.services[&(*app, platform.provider())];
+                reached.looked_dead_before |=
+                    service.changes > 0 || service.changed > reached.began;
                 reached.attempts += 1;
                 reached.dead = true;
                 // The engine does not believe many such reports in a row while no message is delivered.
@@ -334,6 +344,11 @@ impl World {
         }
     }
 
+    /// A push service as an application uses it.
+    pub(super) fn service(&mut self, app: AppNo, kind: ProviderKind) -> &mut Service {
+        self.services.get_mut(&(app, kind)).expect("every application has all services")
+    }
+
     /// Records that a device may be lost from now on.
     pub(super) fn begin_device_loss(&mut self, app: AppNo, name: &str) {
         self.lost_devices.push((app, name.to_owned(), self.event));
@@ -344,6 +359,21 @@ impl World {
         let mut of_this = self.lost_devices.iter_mut().rev();
         if let Some(lost) = of_this.find(|(of, lost, _)| *of == app && lost == name) {
             lost.2 = self.event;
+        }
+    }
+
+    /// A user was deleted by a request that was sent with that event. Who has the id from now on is
+    /// another user, whom no earlier notification reaches.
+    pub(super) fn forget_user(&mut self, app: AppNo, user: &str, sent: u64) {
+        self.has_deleted_users = true;
+        let is_earlier = |event: Option<u64>| event.is_some_and(|event| event < sent);
+        for notification in self.notifications.values_mut() {
+            if notification.app == app
+                && is_earlier(notification.acknowledged_event)
+                && let Some(users) = &mut notification.users
+            {
+                users.remove(user);
+            }
         }
     }
 
