@@ -63,7 +63,7 @@ pub(crate) struct Validator {
     /// Number of violations that are not in `lines`.
     unlisted: u64,
     has_wrong_type: bool,
-    ignores_text_lengths: bool,
+    is_for_accepted: bool,
 }
 
 #[derive(Debug)]
@@ -81,14 +81,15 @@ impl Line {
 }
 
 impl Validator {
-    /// A validator that does not check the lengths of texts. It is for requests that were accepted
-    /// earlier, perhaps by a version with larger limits.
-    pub(crate) fn ignoring_text_lengths() -> Self {
-        Self { ignores_text_lengths: true, ..Self::default() }
+    /// A validator for requests that were accepted earlier, perhaps by a version with larger limits. It does
+    /// not check the lengths of texts, and lists of ids may be empty, because erasing devices and users
+    /// takes their ids out of accepted requests.
+    pub(crate) fn for_accepted() -> Self {
+        Self { is_for_accepted: true, ..Self::default() }
     }
 
-    pub(crate) fn ignores_text_lengths(&self) -> bool {
-        self.ignores_text_lengths
+    pub(crate) fn is_for_accepted(&self) -> bool {
+        self.is_for_accepted
     }
 
     /// Adds a violated rule.
@@ -189,7 +190,7 @@ impl Validator {
         if text.contains('\0') {
             self.violation(path, NUL_FORBIDDEN);
         }
-        if !self.ignores_text_lengths() && text.chars().nth(chars_max).is_some() {
+        if !self.is_for_accepted() && text.chars().nth(chars_max).is_some() {
             self.violation(path, format_args!("must be at most {chars_max} characters"));
         }
         Some(text)

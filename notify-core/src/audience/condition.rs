@@ -168,7 +168,7 @@ impl Condition {
     /// Every other violation.
     pub fn parse_stored(json: &str) -> Result<Self, Violations> {
         let audience = Audience::from_json(json)?;
-        let mut validator = Validator::ignoring_text_lengths();
+        let mut validator = Validator::for_accepted();
         let condition = audience.check(&path("audience"), &mut validator);
         validator.into_result(condition)
     }

@@ -270,12 +270,13 @@ request!(ReportNotification => Report, BodyPresence::Required);
 
 impl CreateNotification {
     /// Parses a request that the server accepted earlier. The lengths of texts are not checked: an older
-    /// version with larger limits may have accepted the request, and it must still be delivered.
+    /// version with larger limits may have accepted the request, and it must still be delivered. A list of
+    /// ids may be empty, because the ids of erased devices and users leave it.
     ///
     /// # Errors
     /// Every other violation.
     pub fn parse_accepted(body: &[u8], now: Timestamp) -> Result<Notification, Violations> {
-        let rules = Validator::ignoring_text_lengths();
+        let rules = Validator::for_accepted();
         parse_with(rules, body, BodyPresence::Required, now, Self::read, Self::check)
     }
 
@@ -329,9 +330,12 @@ impl CreateNotification {
         let platforms = self.platforms.as_deref();
         // Every list that is given is empty here. An empty list often comes from a mistake of the caller. It
         // must not target all devices.
-        let empty_lists = || lists.iter().filter(|(_, ids)| ids.is_some());
-        for (name, _) in empty_lists() {
-            validator.violation(&path(name), EMPTY_IDS);
+        let mut empty_lists = lists.iter().filter(|(_, ids)| ids.is_some()).peekable();
+        let has_empty_list = empty_lists.peek().is_some();
+        if !validator.is_for_accepted() {
+            for (name, _) in empty_lists {
+                validator.violation(&path(name), EMPTY_IDS);
+            }
         }
         if let Some(ids) = users {
             let platforms = match platforms {
@@ -340,7 +344,10 @@ impl CreateNotification {
             };
             return Some(Target::Users { ids, platforms });
         }
-        let has_empty_list = empty_lists().next().is_some();
+        if has_empty_list && validator.is_for_accepted() {
+            // All named devices were erased. Platforms do not count beside named devices.
+            return Some(Target::Devices { android: Vec::new(), ios: Vec::new(), any: Vec::new() });
+        }
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
             return None;
         }
@@ -357,7 +364,9 @@ impl CreateNotification {
         let ids = self.user_ids.as_deref()?;
         let at = path("user_ids");
         if ids.is_empty() {
-            validator.violation(&at, EMPTY_IDS);
+            if !validator.is_for_accepted() {
+                validator.violation(&at, EMPTY_IDS);
+            }
         } else if has_device_ids {
             validator.violation(&at, "must not be combined with device ids");
         }

@@ -2,9 +2,9 @@
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, ListDevices,
-    LogIn, PUSH_TOKEN_CHARS_MAX, PatchAttributes, Query, RegisterDevice, ReportEvents,
+    LogIn, PUSH_TOKEN_CHARS_MAX, PatchAttributes, Platform, Query, RegisterDevice, ReportEvents,
     ReportNotification, Request, SetTags, SetWebAccess, Subscribe, TAG_NAME_CHARS_MAX,
-    TEXT_CHARS_MAX, Template,
+    TEXT_CHARS_MAX, Target, Template,
 };
 use serde_json::{Value, json};
 
@@ -191,5 +191,25 @@ fn accepted_requests_are_read_whatever_their_length() {
     // All other rules apply.
     for broken in [r#"{"text":"t"}"#, r#"{"text":"","platforms":["ios"]}"#, "{"] {
         assert!(CreateNotification::parse_accepted(broken.as_bytes(), NOW).is_err(), "{broken}");
+    }
+}
+
+/// Erasing devices and users takes their ids out of accepted requests.
+#[test]
+fn an_accepted_request_whose_ids_were_all_erased_targets_nobody() {
+    let nobody = Target::Devices { android: Vec::new(), ios: Vec::new(), any: Vec::new() };
+    let no_user =
+        |platforms: &[Platform]| Target::Users { ids: Vec::new(), platforms: platforms.to_vec() };
+    for (lists, target) in [
+        (r#""device_ids":[]"#, nobody.clone()),
+        (r#""android_device_ids":[],"ios_device_ids":[]"#, nobody.clone()),
+        (r#""android_device_ids":[],"platforms":["android"]"#, nobody),
+        (r#""user_ids":[]"#, no_user(&Platform::ALL)),
+        (r#""user_ids":[],"platforms":["ios"]"#, no_user(&[Platform::Ios])),
+    ] {
+        let body = format!(r#"{{"text":"t",{lists}}}"#);
+        let read = CreateNotification::parse_accepted(body.as_bytes(), NOW).unwrap();
+        assert_eq!(read.recipients.target, target, "{lists}");
+        assert!(!errors_of::<CreateNotification>(&body).is_empty(), "{lists}");
     }
 }

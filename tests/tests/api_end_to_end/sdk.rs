@@ -3,6 +3,7 @@
 
 mod administration;
 mod campaigns;
+mod users;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,7 @@ async fn the_sdk_covers_every_route() -> Result<()> {
     campaigns::campaigns_feeds_and_enrichment(&client).await?;
     notifications_and_events(&server).await?;
     polls(&server).await?;
+    users::users_and_segments(&server).await?;
     administration::administration(&server).await?;
     administration::operators(&server).await?;
     administration::playground(&server).await?;
