@@ -515,15 +515,7 @@ impl<'a, 'c> Object<'a, 'c> {
         name: &'static str,
         read: impl FnOnce(Value<'a, '_>) -> Option<T>,
     ) -> Option<T> {
-        self.known_names.push(name);
-        count_bytes(self.members.len());
-        let member = self.members.iter_mut().find(|member| member.name == name)?;
-        member.is_taken = true;
-        if member.raw.get() == "null" {
-            return None;
-        }
-        let path = self.path.field(name);
-        read(Value { raw: member.raw, path, validator: &mut *self.validator })
+        self.take_given(name, |value| if value.raw.get() == "null" { None } else { read(value) })
     }
 
     /// Takes a field whose `null` is a value of the wrong type, and does not equal an absent field.

@@ -61,14 +61,7 @@ impl Store {
         app: AppNo,
         names: Vec<String>,
     ) -> Result<Vec<Segment>, StoreError> {
-        self.read(move |connection| {
-            let mut segments = Vec::new();
-            for name in &names {
-                segments.extend(read(connection, app, name)?);
-            }
-            Ok(segments)
-        })
-        .await
+        self.read(move |connection| read_named(connection, app, &names)).await
     }
 
     /// Lists the segments of an application by name.
@@ -146,19 +139,25 @@ fn list(
     let cursors = CursorCodec { list: "segments", owner: app.0 };
     let after = cursors.decode_text(page)?.unwrap_or_default();
     let (names, limit) = names_of_page(connection, app, &after, page)?;
+    let segments = read_named(connection, app, &names)?.into_iter();
+    let rows = segments.map(|segment| (segment.name.as_str().to_owned(), segment)).collect();
+    Ok(cursors.page_by_text(rows, &PageRequest { limit, cursor: None }))
+}
+
+/// Reads segments by their names, in the order of the names. Unknown names are left out.
+fn read_named(
+    connection: &Connection,
+    app: AppNo,
+    names: &[String],
+) -> Result<Vec<Segment>, StoreError> {
     let rows = connection
         .prepare_cached(&format!(
             "select {SEGMENT_COLUMNS} from segments
              where app_no = ?2 and name in {TEXTS} order by name"
         ))?
-        .query_map(params![list_of(&names), app.0], read_row)?
+        .query_map(params![list_of(names), app.0], read_row)?
         .collect::<sql::Result<Vec<_>>>()?;
-    let mut segments = Vec::with_capacity(rows.len());
-    for row in rows {
-        let segment = parse(row)?;
-        segments.push((segment.name.as_str().to_owned(), segment));
-    }
-    Ok(cursors.page_by_text(segments, &PageRequest { limit, cursor: None }))
+    rows.into_iter().map(parse).collect()
 }
 
 /// Selects the segments of a page by the lengths of their conditions, before the conditions are read.

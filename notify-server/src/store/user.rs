@@ -162,8 +162,8 @@ pub(super) fn log_in(
     attributes::remove_copies(tx, key)?;
     set_user(tx, key, Some(user))?;
     attributes::copy_to_device(tx, user, key)?;
-    let rows = rows_of(tx, user)?;
-    if rows.len() > USERS_DEVICES_MAX {
+    if devices_of(tx, user)?.len() > USERS_DEVICES_MAX {
+        let rows = rows_of(tx, user)?;
         let others = rows.iter().filter(|row| row.key != key);
         let oldest = others.min_by_key(|row| (row.enabled(), row.registered_at, row.key));
         oldest.map_or(Ok(()), |row| log_out(tx, row.key))?;

@@ -517,8 +517,8 @@ impl LaneTask {
             let before = DeviceKey(first.0 - 1);
             let devices = self.lane.context.store.read_range(&row, before, last).await?;
             for retry in claimed.iter_mut().filter(of_dispatch) {
-                let found = devices.iter().find(|device| device.key == retry.key);
-                retry.device = found.cloned();
+                let place = devices.binary_search_by_key(&retry.key, |device| device.key);
+                retry.device = place.ok().and_then(|place| devices.get(place)).cloned();
             }
         }
         Ok(())

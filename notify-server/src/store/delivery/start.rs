@@ -443,7 +443,7 @@ pub(super) fn insert_dispatch(
 }
 
 /// Encodes the numbers of users, 8 big-endian bytes each.
-pub(super) fn bytes_of_users(users: &[UserNo]) -> Vec<u8> {
+pub(in crate::store) fn bytes_of_users(users: &[UserNo]) -> Vec<u8> {
     users.iter().flat_map(|user| user.0.to_be_bytes()).collect()
 }
 

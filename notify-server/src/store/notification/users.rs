@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use notify_core::{NotificationId, NotificationUser, UserCounts, UserId, UserState};
 
 use crate::store::delivery::decode_outcomes;
-use crate::store::delivery::start::{keys_of, users_of};
+use crate::store::delivery::start::{bytes_of_users, keys_of, users_of};
 use crate::store::device::NamedIds;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::internal;
@@ -123,10 +123,10 @@ pub(in crate::store) fn keep_reached(
         return Ok(());
     }
     let progress = progress_of(tx, &notifications)?.remove(&no.0).flatten().unwrap_or_default();
-    let reached = progress.iter().filter(|(_, progress)| progress.is_reached);
-    let bytes: Vec<u8> = reached.flat_map(|(user, _)| user.0.to_be_bytes()).collect();
+    let reached = progress.into_iter().filter(|(_, progress)| progress.is_reached);
+    let reached: Vec<UserNo> = reached.map(|(user, _)| user).collect();
     tx.prepare_cached("update notifications set reached_users = ?2 where no = ?1")?
-        .execute(params![no.0, bytes])?;
+        .execute(params![no.0, bytes_of_users(&reached)])?;
     Ok(())
 }
 
