@@ -21,7 +21,7 @@ use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 /// The devices that match a rare condition.
 const FEW: u64 = 100;
 /// Notifications to one device, whose time is measured beside a search.
-const SMALL_SENDS: usize = 100;
+const SMALL_SENDS: usize = 400;
 
 /// The measurements on one kind of database.
 #[derive(Default)]

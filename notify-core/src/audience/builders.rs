@@ -77,7 +77,7 @@ impl Audience {
         TimeCondition(Field::LastActiveAt)
     }
 
-    /// Devices on which a user is logged in, or on which nobody is.
+    /// Devices on which a user is logged in if `has_user` is true, otherwise those without a user.
     #[must_use]
     pub fn has_user(has_user: bool) -> Self {
         Self::Field { field: Field::User, test: Test::Exists(has_user) }
@@ -125,7 +125,7 @@ impl Audience {
     }
 }
 
-/// A condition on an attribute that still lacks its test.
+/// A condition on an attribute, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct AttributeCondition {
@@ -179,7 +179,7 @@ fn values<V: Into<AttributeValue>>(
     std::iter::once(first).chain(rest).map(Into::into).collect()
 }
 
-/// A condition on the platform that still lacks its test.
+/// A condition on the platform, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct PlatformCondition(());
@@ -199,19 +199,19 @@ impl PlatformCondition {
     }
 }
 
-/// A condition on the language or the country that still lacks its test.
+/// A condition on the language or the country, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TextCondition(Field);
 
 impl TextCondition {
-    /// It is this one.
+    /// It is this language or country.
     #[must_use]
     pub fn is(self, text: impl Into<String>) -> Audience {
         Audience::Field { field: self.0, test: Test::Is(text.into().into()) }
     }
 
-    /// It is one of these.
+    /// It is one of these languages or countries.
     #[must_use]
     pub fn is_in<T: Into<String>>(self, first: T, rest: impl IntoIterator<Item = T>) -> Audience {
         let rest = rest.into_iter().map(Into::into);
@@ -225,7 +225,7 @@ impl TextCondition {
     }
 }
 
-/// A condition on a version that still lacks its test.
+/// A condition on a version, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct VersionCondition(Field);
@@ -262,7 +262,7 @@ impl VersionCondition {
     }
 }
 
-/// A condition on the offset from UTC that still lacks its test.
+/// A condition on the offset from UTC, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TimezoneCondition(());
@@ -303,7 +303,7 @@ impl TimezoneCondition {
     }
 }
 
-/// A condition on an instant that still lacks its test.
+/// A condition on an instant, without its test.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TimeCondition(Field);

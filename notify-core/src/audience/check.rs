@@ -137,7 +137,7 @@ impl<'v> Checker<'v> {
         }
     }
 
-    /// Reports an operator that the attribute or field does not take.
+    /// Whether the attribute or field takes the operator of the test. If not, reports a violation.
     fn takes(
         &mut self,
         what: &str,
@@ -243,7 +243,7 @@ impl<'v> Checker<'v> {
         }
         self.validator.max_len(at, values.len(), CONDITION_VALUES_MAX, "values");
         let values = values.iter().take(CONDITION_VALUES_MAX).enumerate();
-        // Every value is checked, also after one with a violation.
+        // All values are checked, even after a violation.
         let read: Vec<Option<T>> =
             values.map(|(index, value)| self.value(value, &at.index(index), read)).collect();
         read.into_iter().collect()

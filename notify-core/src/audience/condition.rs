@@ -93,9 +93,9 @@ pub type TimezoneTest = RangeTest<i32>;
 /// A bound of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
-    /// Numbers are compared with it.
+    /// A number, with which only numbers are compared.
     Number(f64),
-    /// Texts that begin with a digit are compared with it.
+    /// A version, with which only texts that begin with a digit are compared.
     Version(Version),
 }
 
@@ -135,18 +135,6 @@ impl Condition {
     #[must_use]
     pub fn uses(&self, field: Field) -> bool {
         self.fields.contains(&field)
-    }
-
-    /// Whether it tests any field, the platform and the user included.
-    #[must_use]
-    pub fn uses_fields(&self) -> bool {
-        !self.fields.is_empty()
-    }
-
-    /// Whether it tests the time of the last registration.
-    #[must_use]
-    pub fn uses_last_active(&self) -> bool {
-        self.uses(Field::LastActiveAt)
     }
 
     /// The condition as the caller wrote it, with the conditions of segments in place of their names.

@@ -191,7 +191,21 @@ impl TimeTest {
             Self::Exists(exists) => exists,
             Self::AtLeast(bound) => at >= bound,
             Self::Below(bound) => at < bound,
-            Self::WithinDays(days) => at >= now.plus_ms(-i64::from(days) * DAY_MS),
+            Self::WithinDays(days) => at >= days_before(now, days),
         }
     }
+    /// The earliest instant that meets the test, which is evaluated at the instant `now`; `None` if there is
+    /// none.
+    #[must_use]
+    pub fn at_least(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::AtLeast(bound) => Some(bound),
+            Self::WithinDays(days) => Some(days_before(now, days)),
+            Self::Exists(_) | Self::Below(_) => None,
+        }
+    }
+}
+
+fn days_before(now: Timestamp, days: u32) -> Timestamp {
+    now.plus_ms(-i64::from(days) * DAY_MS)
 }

@@ -135,8 +135,8 @@ impl Reader {
     }
 }
 
-/// Reads the operator of a condition. `operators` are those that the attribute or field takes; the rules
-/// report another one.
+/// Reads the operator of a condition. `operators` are those that the attribute or field takes; other
+/// operators are reported when the rules are checked.
 fn read_test(object: &mut Object<'_, '_>, operators: &[&'static str]) -> Option<Test> {
     let Some(operator) = only_one(object, &OPERATORS) else {
         object.unreadable(&OPERATORS, must_have_one(operators));

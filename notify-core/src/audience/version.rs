@@ -9,7 +9,7 @@ pub struct Version(Vec<u64>);
 
 impl Version {
     /// Reads the numbers of a version: digits, separated by single dots. Everything after them is ignored.
-    /// Returns `None` for a text that does not begin with a digit: it is no version.
+    /// Returns `None` if the text does not begin with a digit, so that it is not a version.
     ///
     /// ```
     /// use notify_core::Version;
@@ -33,7 +33,7 @@ impl Version {
         &self.0
     }
 
-    /// Compares the version in a text with this one. Returns `None` if the text is no version.
+    /// Compares the version in a text with this one. Returns `None` if the text is not a version.
     pub(super) fn compare(&self, text: &str) -> Option<Ordering> {
         let mut numbers = Numbers::of(text).peekable();
         numbers.peek()?;

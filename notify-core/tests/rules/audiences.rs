@@ -25,7 +25,8 @@ fn errors(audience: &Value) -> Vec<String> {
     errors_of::<CreateNotification>(&body.to_string())
 }
 
-/// Checks the violation of each condition, whose path begins with `audience`; an empty one accepts it.
+/// Checks the violation of each condition. The text lacks the `audience` at the beginning of the path; it is
+/// empty if there is no violation.
 fn check(rows: &[(Value, &str)]) {
     for (audience, expected) in rows {
         let expected = match *expected {
@@ -345,7 +346,7 @@ fn reports_have_no_audience() {
 }
 
 #[test]
-fn a_condition_is_resolved_once() {
+fn nodes_have_the_indices_of_tags_and_attributes() {
     let audience = Audience::tag("a")
         .and(Audience::tag("b").negate())
         .and(Audience::tag("a").or(Audience::attribute("plan").is_in("pro", ["x"])))
@@ -354,7 +355,7 @@ fn a_condition_is_resolved_once() {
     let condition = audience.validate().unwrap();
     assert_eq!(condition.tags(), ["a", "b"]);
     assert_eq!(condition.attributes(), ["plan", "seats"]);
-    assert!(!condition.uses_fields() && !condition.uses_last_active());
+    assert!(!condition.uses(Field::LastActiveAt));
     let Node::All(nodes) = condition.root() else { panic!("{condition:?}") };
     assert_eq!(nodes[0], Node::Tag(0));
     assert_eq!(nodes[1], Node::Not(Box::new(Node::Tag(1))));
@@ -362,7 +363,7 @@ fn a_condition_is_resolved_once() {
     let or = vec![Node::Tag(0), Node::Attribute { attribute: 0, test: plan }];
     assert_eq!(nodes[2], Node::Any(or));
     let active = Audience::last_active_at().within_days(3).validate().unwrap();
-    assert!(active.uses_fields() && active.uses_last_active() && !active.uses(Field::User));
+    assert!(active.uses(Field::LastActiveAt) && !active.uses(Field::User));
 }
 
 #[test]
@@ -402,7 +403,7 @@ fn any_name() -> impl Strategy<Value = String> + Clone {
     ]
 }
 
-/// Words that mean something in expressions, or look like other values.
+/// Words that have a meaning in expressions, or look like other values.
 const WORDS: [&str; 30] = [
     "and",
     "OR",

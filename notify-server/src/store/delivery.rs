@@ -9,6 +9,7 @@
 
 pub(super) mod checkpoint;
 mod dispatch;
+mod field_filter;
 pub(super) mod matching;
 mod outcomes;
 mod page;

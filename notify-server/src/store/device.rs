@@ -59,8 +59,17 @@ pub struct DeviceFilter {
     pub address: Option<String>,
     /// Only devices on which this user is logged in.
     pub user: Option<UserId>,
-    /// Only devices that meet this condition at this instant.
-    pub condition: Option<(Arc<Condition>, Timestamp)>,
+    /// Only devices that meet this condition.
+    pub condition: Option<DeviceCondition>,
+}
+
+/// A condition that devices of a list meet.
+#[derive(Debug, Clone)]
+pub struct DeviceCondition {
+    /// The condition.
+    pub condition: Arc<Condition>,
+    /// The instant for which it is evaluated.
+    pub at: Timestamp,
 }
 
 impl Store {
@@ -186,7 +195,7 @@ impl Store {
         .await
     }
 
-    /// Changes the own attributes of a device. Attributes that the request does not name stay.
+    /// Changes a device's own attributes. Attributes that `changes` does not contain stay.
     pub async fn change_attributes(
         &self,
         app: AppNo,
@@ -346,30 +355,24 @@ fn list(
             return Ok(listing.page.page(cursors));
         }
     }
-    if let Some(address) = &filter.address {
-        for DeviceKey(key) in keys_by_address(connection, app, address)? {
-            if key > after && key <= last {
-                listing.add_range(key - 1, key)?;
-            }
+    let matching = filter.condition.as_ref().map(|condition| Matching {
+        condition: Arc::clone(&condition.condition),
+        tag: filter.tag.clone(),
+        at: condition.at,
+    });
+    if let Some(mut keys) = few_keys(connection, app, filter)? {
+        keys.retain(|key| *key > after && *key <= last);
+        if let Some(matching) = &matching {
+            keys = Matcher::new(connection, app, matching)?.which_match(&keys)?;
+        }
+        for key in keys {
+            listing.add_range(key - 1, key)?;
         }
         return Ok(listing.page.page(cursors));
     }
-    if let Some(user) = &filter.user {
-        let Some(user) = user::number_of(connection, app, user)? else {
-            return Ok(listing.page.page(cursors));
-        };
-        for (DeviceKey(key), _) in user::devices_of_users(connection, &[user])? {
-            if key > after && key <= last {
-                listing.add_range(key - 1, key)?;
-            }
-        }
-        return Ok(listing.page.page(cursors));
-    }
-    if let Some((condition, at)) = &filter.condition {
-        let matching =
-            Matching { condition: Arc::clone(condition), tag: filter.tag.clone(), at: *at };
+    if let Some(matching) = &matching {
         let wanted = usize::try_from(listing.page.rows_wanted()).unwrap_or(0);
-        let matcher = Matcher::new(connection, app, &matching)?;
+        let matcher = Matcher::new(connection, app, matching)?;
         let matched = matcher.next_matches(Keys { after, to: last }, wanted)?;
         listing.add_keys(&matched.keys)?;
         let mut listed = listing.page.page(cursors);
@@ -385,6 +388,32 @@ fn list(
         listed.next = scanned_to.map(|key| cursors.encode_number(key));
     }
     Ok(listed)
+}
+
+/// The keys of the devices that have the address and the user of the filter, sorted; `None` if the filter
+/// has neither.
+fn few_keys(
+    connection: &Connection,
+    app: AppNo,
+    filter: &DeviceFilter,
+) -> Result<Option<Vec<i64>>, StoreError> {
+    let mut keys: Option<Vec<i64>> = None;
+    if let Some(address) = &filter.address {
+        keys = Some(keys_by_address(connection, app, address)?.iter().map(|key| key.0).collect());
+    }
+    if let Some(user) = &filter.user {
+        let users: Vec<_> = user::number_of(connection, app, user)?.into_iter().collect();
+        let devices = user::devices_of_users(connection, &users)?;
+        let mut of_user: Vec<i64> = devices.iter().map(|(key, _)| key.0).collect();
+        if let Some(keys) = keys {
+            of_user.retain(|key| keys.contains(key));
+        }
+        keys = Some(of_user);
+    }
+    if let Some(keys) = &mut keys {
+        keys.sort_unstable();
+    }
+    Ok(keys)
 }
 
 /// A page of devices that is being read.
@@ -426,7 +455,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Adds those of the devices that are in the wanted state, until the page is full. `keys` are
+    /// Adds the devices with these keys that are in the wanted state, until the page is full. `keys` are
     /// sorted.
     fn add_keys(&mut self, keys: &[i64]) -> Result<(), StoreError> {
         let sql = format!(
@@ -538,7 +567,7 @@ fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<
     Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
 }
 
-/// What other tables have about devices, by device key.
+/// The data of devices that other tables contain, by device key.
 struct OtherTables {
     tags: HashMap<i64, Vec<Tag>>,
     attributes: HashMap<i64, Attributes>,
@@ -565,7 +594,7 @@ impl OtherTables {
     }
 }
 
-/// Makes the device that the API shows, without what other tables have about it.
+/// Makes the device that the API shows, without the data of other tables.
 fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {

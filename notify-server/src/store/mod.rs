@@ -62,7 +62,7 @@ pub use self::delivery::{
     Started, VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
-pub use self::device::{DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
+pub use self::device::{DeviceCondition, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
 pub use self::error::{BackendError, StoreError};
 pub use self::event::{
     EVENTS_KEPT_MAX, EVENTS_KEPT_MS, EVENTS_PER_READ_MAX, EventCursor, EventPage, EventRecord,

@@ -28,7 +28,7 @@ use crate::is_unprintable;
 
 /// Longest expression, in characters.
 pub const EXPRESSION_CHARS_MAX: usize = 16_384;
-/// Most parentheses and `not` around each other, also those that make no level of conditions.
+/// Most nested parentheses and `not`, including parentheses that add no level of conditions.
 const NESTING_MAX: usize = 32;
 /// Most characters of an expression that an error shows before and after its position.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -72,7 +72,7 @@ fn spelling(operator: &str) -> &'static str {
     }
 }
 
-/// Why a text is no expression.
+/// Why a text is not a valid expression.
 ///
 /// ```
 /// use notify_core::Audience;
@@ -126,7 +126,7 @@ impl Audience {
     /// Reads an expression. Its condition satisfies every rule; whether its segments exist is unknown.
     ///
     /// # Errors
-    /// The first place that is wrong.
+    /// The first error, with its position.
     ///
     /// ```
     /// use notify_core::{Audience, Platform};

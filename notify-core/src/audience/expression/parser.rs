@@ -153,7 +153,7 @@ impl Parser<'_> {
     fn one(&mut self) -> Result<Parsed, Fault> {
         let start = self.position;
         if self.nesting == NESTING_MAX {
-            return self.fail("too many parentheses around each other");
+            return self.fail("too many nested parentheses");
         }
         self.nesting += 1;
         let parsed = if self.token == Token::Open {
@@ -362,7 +362,7 @@ const EXPECTED_VALUE: &str = "expected a value";
 const EXPECTED_TIME: &str =
     "expected unix milliseconds or a date, such as 2026-11-01 or 2026-11-01T10:00Z";
 
-/// Makes one condition of several ones.
+/// Combines the conditions into one.
 fn join(parts: Vec<Parsed>, make: impl Fn(Vec<Audience>) -> Audience) -> Result<Parsed, Fault> {
     let deepest = parts.iter().max_by_key(|part| part.levels).expect("there is a part");
     let (levels, deepest) = (deepest.levels + 1, deepest.deepest);

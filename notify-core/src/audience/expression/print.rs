@@ -122,7 +122,7 @@ fn print_attribute_value(value: &AttributeValue, f: &mut Formatter<'_>) -> Resul
         AttributeValue::Bool(value) => write!(f, "{value}"),
         AttributeValue::Number(number) => f.write_str(&number_text(*number)),
         AttributeValue::Text(text) => {
-            // Another beginning could be read as a number.
+            // A text that begins with another character could be read as a number.
             let begins_with_letter = text.starts_with(|first: char| first.is_alphabetic());
             print_text(text, begins_with_letter && is_plain(text), f)
         }
@@ -137,7 +137,7 @@ fn print_field_value(value: &AttributeValue, f: &mut Formatter<'_>) -> Result {
     }
 }
 
-/// Writes an instant as a date, as short as it is exact.
+/// Writes an instant as a date, in the shortest form that is exact.
 fn print_time(value: &AttributeValue, f: &mut Formatter<'_>) -> Result {
     let ms = match value {
         AttributeValue::Number(number) => whole(*number),

@@ -17,7 +17,7 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::outbound::Outbound;
-use crate::store::{DeviceFilter, PageRequest, StoreError};
+use crate::store::{DeviceCondition, DeviceFilter, PageRequest, StoreError};
 
 /// `POST /v1/devices`.
 pub(crate) async fn register(
@@ -47,7 +47,8 @@ pub(crate) async fn list(
                 StoreError::NotFound => ApiError::invalid("segment", "there is no such segment"),
                 error => error.into(),
             })?;
-            Some((Arc::new(segment.audience.validate()?), ctx.received_at))
+            let condition = Arc::new(segment.audience.validate()?);
+            Some(DeviceCondition { condition, at: ctx.received_at })
         }
         None => None,
     };

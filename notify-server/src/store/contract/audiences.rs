@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use macro_rules_attribute::apply;
 use notify_core::{
-    Attributes, Audience, Condition, Device, Field, Platform, Recipients, Registration,
-    SEGMENTS_MAX, SegmentName, Subject, Target, Test, Timestamp, UserId,
+    AttributeValue, Attributes, Audience, Condition, Device, Field, Platform, Recipients,
+    Registration, SEGMENTS_MAX, SegmentName, Subject, Target, Test, Timestamp, UserId,
 };
 
 use super::fixtures::{self, NOW, id};
@@ -14,7 +14,8 @@ use super::users::{changes, user};
 use super::{is_unknown, refusal};
 use crate::store::delivery::matching::KEYS_PER_BATCH_MAX;
 use crate::store::{
-    AppNo, DeviceFilter, DeviceKey, Dispatch, Mismatch, NewNotification, PageRequest, Reach, Store,
+    AppNo, DeviceCondition, DeviceFilter, DeviceKey, Dispatch, Mismatch, NewNotification,
+    PageRequest, Reach, Store,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -36,6 +37,20 @@ async fn read(store: &Store, dispatch: &Dispatch, batch: u32) -> Vec<DeviceKey> 
         after = read.to;
         if read.end {
             return keys;
+        }
+    }
+}
+
+/// The ids of the devices of a list, read in pages.
+async fn list(store: &Store, app: AppNo, filter: &DeviceFilter) -> Vec<String> {
+    let (mut listed, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = PageRequest { limit: 7, cursor };
+        let page = store.list_devices(app, filter.clone(), page).await.unwrap();
+        listed.extend(page.rows.into_iter().map(|device| device.device_id.to_string()));
+        cursor = page.next;
+        if cursor.is_none() {
+            return listed;
         }
     }
 }
@@ -79,6 +94,11 @@ async fn random_devices(store: &Store, app: AppNo, rng: &mut fastrand::Rng, coun
     }
 }
 
+/// The instant some days ago, as conditions have it.
+fn days_ago(days: i64) -> AttributeValue {
+    AttributeValue::Number(NOW.plus_ms(-days * DAY_MS).0 as f64)
+}
+
 /// A random condition.
 fn random_audience(rng: &mut fastrand::Rng, levels: usize) -> Audience {
     let attribute = |name: &str, test| Audience::Attribute { name: name.into(), test };
@@ -111,10 +131,16 @@ fn random_audience(rng: &mut fastrand::Rng, levels: usize) -> Audience {
         field(Field::AppVersion, Test::AtLeast("3.10".into())),
         field(Field::AppVersion, Test::Below("3.10".into())),
         field(Field::OsVersion, Test::Exists(exists)),
+        field(Field::Language, Test::Exists(exists)),
+        field(Field::OsVersion, Test::Is("18.0".into())),
         field(Field::Timezone, Test::AtLeast(30.into())),
+        field(Field::Timezone, Test::Below(60.into())),
+        field(Field::Timezone, Test::In(vec![60.into(), (-300).into()])),
         field(Field::Timezone, Test::Exists(exists)),
         field(Field::LastActiveAt, Test::WithinDays(30)),
+        field(Field::LastActiveAt, Test::Below(days_ago(20))),
         field(Field::CreatedAt, Test::WithinDays(10)),
+        field(Field::CreatedAt, Test::AtLeast(days_ago(40))),
         field(Field::User, Test::Exists(exists)),
         field(Field::Platform, Test::Is("android".into())),
     ])
@@ -172,7 +198,7 @@ async fn every_way_to_find_an_audience_finds_the_same_devices(store: &Store) {
         let devices = devices.unwrap().rows;
         for _ in 0..40 {
             let audience = random_audience(&mut rng, 3);
-            let Ok(condition) = audience.validate() else { continue };
+            let condition = audience.validate().unwrap();
             let tag = rng.bool().then_some("vip");
             let mut expected: Vec<&str> = Vec::new();
             for device in &devices {
@@ -206,21 +232,17 @@ async fn every_way_to_find_an_audience_finds_the_same_devices(store: &Store) {
 
             let filter = DeviceFilter {
                 tag: tag.map(str::to_owned),
-                condition: Some((condition.into(), NOW)),
+                condition: Some(DeviceCondition { condition: condition.into(), at: NOW }),
                 ..DeviceFilter::default()
             };
-            let mut listed = Vec::new();
-            let mut cursor = None;
-            loop {
-                let page = PageRequest { limit: 7, cursor };
-                let page = store.list_devices(app, filter.clone(), page).await.unwrap();
-                listed.extend(page.rows.into_iter().map(|device| device.device_id.to_string()));
-                cursor = page.next;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            assert_eq!(listed, expected, "{audience}");
+            assert_eq!(list(store, app, &filter).await, expected, "{audience}");
+            let of_ada = DeviceFilter { user: Some(user("ada")), ..filter };
+            let is_of_ada = |id: &&str| {
+                let device = devices.iter().find(|device| device.device_id.as_str() == *id);
+                device.is_some_and(|device| device.user_id == Some(user("ada")))
+            };
+            let expected: Vec<&str> = expected.into_iter().filter(is_of_ada).collect();
+            assert_eq!(list(store, app, &of_ada).await, expected, "{audience}, of a user");
         }
     }
 }

@@ -114,8 +114,7 @@ pub enum AudienceSource {
     Named {
         /// The keys of the devices, sorted.
         keys: Vec<DeviceKey>,
-        /// The user as whom each of these devices must be logged in; `None` if the request names
-        /// devices.
+        /// For each of these devices, the user who must be logged in; `None` if the request names devices.
         users: Option<Vec<UserNo>>,
         /// Only devices that have this tag set to true.
         tag: Option<String>,
@@ -134,7 +133,7 @@ pub struct AudienceDevice {
     /// Whether the device is enabled, has the tag of the dispatch if the dispatch has one, and
     /// belongs to its audience.
     pub eligible: bool,
-    /// Why the device does not belong to the audience any more, if it is named.
+    /// Why a named device no longer belongs to the audience.
     pub mismatch: Option<Mismatch>,
     /// The device that had this address before, and when the address moved. A dispatch that has
     /// already sent to the previous device does not send to the address again.
@@ -154,7 +153,7 @@ pub struct AudienceDevice {
 /// Why a named device does not belong to an audience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// Another user is logged in, or nobody is.
+    /// Another user is logged in, or none is.
     User,
     /// The device does not meet the condition.
     Condition,
@@ -197,7 +196,7 @@ pub struct WebKeys {
 }
 
 impl AudienceDevice {
-    /// Excludes the device from the audience. The first reason stays.
+    /// Excludes the device from the audience. Keeps the first reason.
     fn exclude(&mut self, mismatch: Mismatch) {
         self.eligible = false;
         self.mismatch.get_or_insert(mismatch);
@@ -379,7 +378,7 @@ impl AudienceQuery {
     pub(crate) fn of(dispatch: &Dispatch) -> Self {
         let tag = match &dispatch.source {
             AudienceSource::Tag(tag) => Some(tag.clone()),
-            // The devices of a platform need no tag. A named device without the tag is read, too.
+            // The devices of a platform need no tag. A named device without the tag is read too.
             AudienceSource::Platform | AudienceSource::Named { .. } => None,
         };
         let matching = dispatch.condition.as_ref().map(|condition| Matching {
@@ -592,8 +591,8 @@ fn read_rows(
     }
 }
 
-/// Makes devices ineligible that are not logged in as the user whose device they were when the
-/// notification became due. `users` has the user of each of `keys`.
+/// Excludes the devices that are no longer logged in as the user to whom they belonged when the notification
+/// became due. `users` has the user of each of `keys`.
 fn check_users(
     connection: &Connection,
     devices: &mut [AudienceDevice],
@@ -612,7 +611,7 @@ fn check_users(
         .query_map([list_of(&numbers)], |row| Ok((DeviceKey(row.get(0)?), UserNo(row.get(1)?))))?
         .collect::<sql::Result<HashMap<_, _>>>()?;
     for device in devices {
-        let wanted = keys.binary_search(&device.key).ok().and_then(|place| users.get(place));
+        let wanted = keys.binary_search(&device.key).ok().and_then(|index| users.get(index));
         if wanted.is_none() || current.get(&device.key) != wanted {
             device.exclude(Mismatch::User);
         }
@@ -620,7 +619,7 @@ fn check_users(
     Ok(())
 }
 
-/// Makes devices ineligible that do not meet the condition.
+/// Excludes the devices that do not meet the condition.
 fn check_condition(
     connection: &Connection,
     app: AppNo,

@@ -8,16 +8,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use notify_core::{AttributeTest, AttributeValue, Condition, Node, RangeTest, Subject, Timestamp};
+use notify_core::{
+    AttributeTest, AttributeValue, Condition, Field, Node, RangeTest, Subject, Timestamp,
+};
 
+use super::field_filter::FieldFilter;
 use crate::store::device::attributes;
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError};
 
 /// The most devices that one batch looks at.
 pub(in crate::store) const KEYS_PER_BATCH_MAX: usize = 20_000;
-/// The most devices that one slice of a batch looks at. A slice is read with a few statements.
+/// The most devices that one slice of a batch reads. A slice is read with a few statements.
 const KEYS_PER_SLICE_MAX: usize = 4_000;
+/// The most devices that the first slice reads if later ones can leave out what failed in it.
+const KEYS_PER_FIRST_SLICE_MAX: usize = 500;
 /// The most posting lists of a cover. A condition with more of them is covered by the platform.
 const POSTINGS_MAX: usize = 100;
 /// The most devices of a posting list that are counted, to compare covers.
@@ -78,17 +83,27 @@ pub(in crate::store) struct Matcher<'c> {
     attributes: Vec<Option<i64>>,
 }
 
-/// The fields of a device that conditions compare.
-struct FieldRow {
+/// The fields of a device. Texts that the condition does not test are absent.
+pub(super) struct FieldRow {
     key: i64,
     has_user: bool,
-    country: Option<String>,
-    language: Option<String>,
-    app_version: Option<String>,
-    os_version: Option<String>,
     timezone: Option<i32>,
     created_at: Timestamp,
     last_active_at: Timestamp,
+    pub(super) country: Option<String>,
+    pub(super) language: Option<String>,
+    pub(super) app_version: Option<String>,
+    pub(super) os_version: Option<String>,
+}
+
+/// A part of a range of keys in which devices were looked at.
+struct Slice {
+    /// The devices that can match.
+    rows: Vec<FieldRow>,
+    /// The last key that was looked at.
+    to: i64,
+    /// The number of devices that were looked at.
+    looked_at: usize,
 }
 
 /// The tags and attributes of some devices, by key.
@@ -128,17 +143,32 @@ impl<'c> Matcher<'c> {
     ) -> Result<Matched, StoreError> {
         let cover = self.cover(keys)?;
         let mut matched = Matched { to: keys.after, ..Matched::default() };
-        let mut slice = wanted.clamp(1, KEYS_PER_SLICE_MAX);
+        let mut filter = FieldFilter::new(&self.matching.condition, self.matching.at);
+        let mut limit = wanted.clamp(1, KEYS_PER_SLICE_MAX);
+        if cover.is_none() && filter.can_learn() {
+            limit = limit.min(KEYS_PER_FIRST_SLICE_MAX);
+        }
         loop {
             let rest = Keys { after: matched.to, to: keys.to };
-            let (rows, to) = self.next_rows(cover.as_deref(), rest, slice)?;
-            matched.looked_at += rows.len();
-            matched.to = to;
-            matched.keys.extend(self.filter(&rows)?);
+            let slice = match cover.as_deref() {
+                Some(postings) => self.slice_of_cover(postings, rest, limit)?,
+                None if filter.is_empty() => self.slice_of_range(rest, limit)?,
+                None => self.filtered_slice(&filter, rest, limit)?,
+            };
+            let found = self.filter(&slice.rows)?;
+            for row in &slice.rows {
+                if found.binary_search(&row.key).is_err() {
+                    filter.learn(row);
+                }
+            }
+            let most_match = 2 * found.len() >= slice.rows.len();
+            matched.looked_at += slice.looked_at;
+            matched.to = slice.to;
+            matched.keys.extend(found);
             if matched.keys.len() > wanted {
                 // The devices after the last wanted one are looked at again by the next call.
                 matched.keys.truncate(wanted);
-                matched.to = matched.keys.last().copied().unwrap_or(to);
+                matched.to = matched.keys.last().copied().unwrap_or(matched.to);
             }
             let is_done = matched.to >= keys.to
                 || matched.keys.len() >= wanted
@@ -146,7 +176,8 @@ impl<'c> Matcher<'c> {
             if is_done {
                 return Ok(matched);
             }
-            slice = (2 * slice).min(KEYS_PER_SLICE_MAX);
+            let next = if most_match { wanted - matched.keys.len() } else { 2 * limit };
+            limit = next.min(KEYS_PER_SLICE_MAX);
         }
     }
 
@@ -377,25 +408,55 @@ impl Matcher<'_> {
         Ok(count)
     }
 
-    /// Reads the fields of the next devices of a cover, at most `limit`. Also returns the last key
-    /// that was looked at.
-    fn next_rows(
+    /// Reads the next devices of the platform, at most `limit`.
+    fn slice_of_range(&self, keys: Keys, limit: usize) -> Result<Slice, StoreError> {
+        let rows = self.rows_in_range(keys, limit)?;
+        let is_full = rows.len() >= limit;
+        let to = rows.last().filter(|_| is_full).map_or(keys.to, |row| row.key);
+        Ok(Slice { to, looked_at: rows.len(), rows })
+    }
+
+    /// Reads the next devices of a cover, at most `limit`.
+    fn slice_of_cover(
         &self,
-        cover: Option<&[Posting]>,
+        postings: &[Posting],
         keys: Keys,
         limit: usize,
-    ) -> Result<(Vec<FieldRow>, i64), StoreError> {
-        match cover {
-            None => {
-                let rows = self.rows_in_range(keys, limit)?;
-                let is_full = rows.len() >= limit;
-                let to = rows.last().filter(|_| is_full).map_or(keys.to, |row| row.key);
-                Ok((rows, to))
+    ) -> Result<Slice, StoreError> {
+        let (devices, to) = self.next_keys(postings, keys, limit)?;
+        let rows = self.rows_of(&devices)?;
+        Ok(Slice { to, looked_at: rows.len(), rows })
+    }
+
+    /// Looks at the next devices of the platform, at most [`KEYS_PER_BATCH_MAX`], and reads those that the
+    /// filter keeps, at most `limit`.
+    fn filtered_slice(
+        &self,
+        filter: &FieldFilter<'_>,
+        keys: Keys,
+        limit: usize,
+    ) -> Result<Slice, StoreError> {
+        let looked_at = |to| {
+            self.connection
+                .prepare_cached(
+                    "select count(*), coalesce(max(key), 0) from (select key from device_fields
+                     where key > ?1 and key <= ?2 order by key limit ?3) looked_at",
+                )?
+                .query_row([keys.after, to, KEYS_PER_BATCH_MAX as i64], |row| {
+                    Ok((row.get::<i64>(0)? as usize, row.get::<i64>(1)?))
+                })
+        };
+        let (devices, last) = looked_at(keys.to)?;
+        let end = if devices < KEYS_PER_BATCH_MAX { keys.to } else { last };
+        let range = Keys { after: keys.after, to: end };
+        let rows =
+            filter.read(self.connection, &self.columns(), self.last_active_at(), range, limit)?;
+        match rows.last() {
+            Some(last) if rows.len() >= limit => {
+                let to = last.key;
+                Ok(Slice { rows, to, looked_at: looked_at(to)?.0 })
             }
-            Some(postings) => {
-                let (devices, to) = self.next_keys(postings, keys, limit)?;
-                Ok((self.rows_of(&devices)?, to))
-            }
+            Some(_) | None => Ok(Slice { rows, to: end, looked_at: devices }),
         }
     }
 
@@ -456,16 +517,31 @@ impl Matcher<'_> {
         Ok(devices)
     }
 
-    /// The columns that [`FieldRow::read`] reads, and their tables. The time of later registrations
-    /// that changed nothing is only read if the condition depends on it.
-    fn columns(&self) -> &'static str {
-        if self.matching.condition.uses_last_active() {
-            "f.key, f.user_no is not null, f.country, f.language, f.app_version, f.os_version,
-             f.timezone, f.created_at, max(f.registered_at, coalesce(s.registered_at, 0))
-             from device_fields f left join device_seen s on s.key = f.key"
+    /// The columns that [`FieldRow::read`] reads, and their tables. Texts are most of the cost of a scan,
+    /// so only those that the condition tests are read. The time of registrations that changed nothing is
+    /// in a table of its own, which is only read for conditions that test it.
+    fn columns(&self) -> String {
+        let condition = &self.matching.condition;
+        let column = |field, name| if condition.uses(field) { name } else { "null" };
+        let seen = " left join device_seen s on s.key = f.key";
+        let seen = if condition.uses(Field::LastActiveAt) { seen } else { "" };
+        format!(
+            "f.key, f.user_no is not null, f.timezone, f.created_at, {}, {}, {}, {}, {}
+             from device_fields f{seen}",
+            self.last_active_at(),
+            column(Field::Country, "f.country"),
+            column(Field::Language, "f.language"),
+            column(Field::AppVersion, "f.app_version"),
+            column(Field::OsVersion, "f.os_version"),
+        )
+    }
+
+    /// The column of the time of the last registration.
+    fn last_active_at(&self) -> &'static str {
+        if self.matching.condition.uses(Field::LastActiveAt) {
+            "max(f.registered_at, coalesce(s.registered_at, 0))"
         } else {
-            "f.key, f.user_no is not null, f.country, f.language, f.app_version, f.os_version,
-             f.timezone, f.created_at, f.registered_at from device_fields f"
+            "f.registered_at"
         }
     }
 
@@ -514,21 +590,21 @@ pub(in crate::store) fn range_of(keys: &[i64]) -> Option<[i64; 2]> {
 }
 
 impl FieldRow {
-    fn read(row: &Row<'_>) -> sql::Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
         Ok(Self {
             key: row.get(0)?,
             has_user: row.get(1)?,
-            country: row.get(2)?,
-            language: row.get(3)?,
-            app_version: row.get(4)?,
-            os_version: row.get(5)?,
-            timezone: row.get(6)?,
-            created_at: Timestamp(row.get(7)?),
-            last_active_at: Timestamp(row.get(8)?),
+            timezone: row.get(2)?,
+            created_at: Timestamp(row.get(3)?),
+            last_active_at: Timestamp(row.get(4)?),
+            country: row.get(5)?,
+            language: row.get(6)?,
+            app_version: row.get(7)?,
+            os_version: row.get(8)?,
         })
     }
 
-    fn subject<'a>(
+    pub(super) fn subject<'a>(
         &'a self,
         tags: &'a [bool],
         attributes: &'a [Option<AttributeValue>],

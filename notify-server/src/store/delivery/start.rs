@@ -51,7 +51,7 @@ pub(super) struct PlatformAudience {
     pub(super) unknown: i64,
 }
 
-/// A device that a request names, or that belongs to a user whom it names.
+/// A device that a request names, or a device of a user that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NamedDevice {
     pub(super) key: DeviceKey,
@@ -63,8 +63,7 @@ pub(super) struct NamedDevice {
 pub(super) struct Resolved {
     /// The audience on each platform.
     pub(super) parts: Vec<PlatformAudience>,
-    /// The number of ids in the list for any platform that name no device, or of ids that name no
-    /// user.
+    /// The number of unknown ids in the list for any platform, or of unknown user ids.
     pub(super) unknown: i64,
     /// The named users, sorted; `None` if the request names devices.
     pub(super) users: Option<Vec<UserNo>>,
@@ -416,7 +415,7 @@ pub(super) fn insert_dispatch(
     let named_bytes = named.map(|devices| {
         devices.iter().flat_map(|device| device.key.0.to_be_bytes()).collect::<Vec<u8>>()
     });
-    // Either all devices were named by their users, or none.
+    // Either every device has a named user, or none has.
     let users: Option<Vec<UserNo>> =
         named.and_then(|devices| devices.iter().map(|device| device.user).collect());
     let users = users.filter(|users| !users.is_empty());
