@@ -1,7 +1,7 @@
 //! Attributes as texts: on the command line, in cells of CSV files, and in tables.
 
 use clap::Args;
-use notify_client::notify_core::{AttributeValue, PatchAttributes};
+use notify_client::notify_core::{AttributeValue, ParseNumberError, PatchAttributes};
 
 use crate::failure::Failure;
 
@@ -15,9 +15,6 @@ A value is true or false, a number, or else a text. In double quotes it is alway
 }
 pub(crate) use value_help;
 
-/// The largest number up to which every whole number is exact, 2^53.
-const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-
 /// Reads a value: true or false in any case, a number as JSON writes it, a text in quotes, or else the text
 /// itself.
 pub(crate) fn parse_value(text: &str) -> Result<AttributeValue, String> {
@@ -27,17 +24,13 @@ pub(crate) fn parse_value(text: &str) -> Result<AttributeValue, String> {
     if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") {
         return Ok(text.eq_ignore_ascii_case("true").into());
     }
-    // White space around a number would be JSON too.
-    let number: Option<serde_json::Number> =
-        if text.contains(char::is_whitespace) { None } else { serde_json::from_str(text).ok() };
-    let Some(number) = number.and_then(|number| number.as_f64()) else { return Ok(text.into()) };
-    let has_only_digits = text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    if has_only_digits && number.abs() > WHOLE_MAX {
-        return Err(format!(
-            "`{text}` has more digits than a number keeps: put it in double quotes to make it a text"
-        ));
+    match AttributeValue::parse_number(text) {
+        Ok(number) => Ok(number),
+        Err(ParseNumberError::Malformed) => Ok(text.into()),
+        Err(error @ ParseNumberError::TooManyDigits) => {
+            Err(format!("`{text}` {error}: put it in double quotes to make it a text"))
+        }
     }
-    Ok(number.into())
 }
 
 /// The text in quotes.
@@ -126,7 +119,7 @@ mod tests {
             ("null", "null".into()),
             ("truely", "truely".into()),
             ("10115 Berlin", "10115 Berlin".into()),
-            // These are no numbers in JSON.
+            // These are not numbers in JSON.
             ("007", "007".into()),
             ("+3", "+3".into()),
             (" 3", " 3".into()),

@@ -16,7 +16,7 @@ pub const ATTRIBUTE_VALUE_CHARS_MAX: usize = 255;
 /// Most attributes of a device, of a user, and of one request.
 pub const ATTRIBUTES_MAX: usize = 100;
 
-/// The rule of names of attributes.
+/// The rule for names of attributes.
 pub(crate) const ATTRIBUTE_NAME_RULE: &str =
     "must be a lower-case letter, then up to 63 lower-case letters, digits and underscores";
 
@@ -39,7 +39,7 @@ pub enum AttributeValue {
 /// The attributes of a device or a user, by name.
 pub type Attributes = BTreeMap<String, AttributeValue>;
 
-/// A number that is not a number equals itself, so that equality is an equivalence.
+/// NaN equals itself, so that every value equals itself.
 impl PartialEq for AttributeValue {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -55,7 +55,45 @@ impl PartialEq for AttributeValue {
 
 impl Eq for AttributeValue {}
 
+/// Why a text is not the number of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParseNumberError {
+    /// It is not a number in JSON.
+    #[error("must be a number, such as 3 or 2.5")]
+    Malformed,
+    /// It is a whole number beyond 2^53, of which a double would lose digits.
+    #[error("has more digits than a number keeps")]
+    TooManyDigits,
+}
+
 impl AttributeValue {
+    /// Reads a number as JSON writes it.
+    ///
+    /// # Errors
+    /// The text is not a number, or a whole number beyond 2^53.
+    ///
+    /// ```
+    /// use notify_core::{AttributeValue, ParseNumberError};
+    ///
+    /// assert_eq!(AttributeValue::parse_number("2.5"), Ok(AttributeValue::Number(2.5)));
+    /// assert_eq!(AttributeValue::parse_number("v2"), Err(ParseNumberError::Malformed));
+    /// let long = AttributeValue::parse_number("12345678901234567890");
+    /// assert_eq!(long, Err(ParseNumberError::TooManyDigits));
+    /// ```
+    pub fn parse_number(text: &str) -> Result<Self, ParseNumberError> {
+        // JSON also allows white space around a number.
+        if text.contains(char::is_whitespace) {
+            return Err(ParseNumberError::Malformed);
+        }
+        let number: f64 = serde_json::from_str(text).map_err(|_| ParseNumberError::Malformed)?;
+        let has_only_digits =
+            text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+        if has_only_digits && number.abs() > WHOLE_MAX {
+            return Err(ParseNumberError::TooManyDigits);
+        }
+        Ok(Self::Number(number))
+    }
+
     /// The form in which the value is stored: `b0`, `b1`, `n` and the number, or `s` and the text. Equal
     /// values have equal forms.
     ///
@@ -288,8 +326,7 @@ pub fn is_attribute_name(name: &str) -> bool {
         && name.bytes().all(is_in_name)
 }
 
-/// Checks the length of a text, and that a number is finite: a value that was not read from JSON may not
-/// be.
+/// Checks the length of a text, and that a number is finite. Only JSON guarantees finite numbers.
 pub(crate) fn check_value(at: &Path<'_>, value: &AttributeValue, validator: &mut Validator) {
     match value {
         AttributeValue::Bool(_) => {}

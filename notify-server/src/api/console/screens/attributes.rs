@@ -1,6 +1,8 @@
 //! Attributes: the part of the pages of users and devices that shows and changes them.
 
-use notify_core::{AttributeValue, Attributes, PatchAttributes, is_attribute_name};
+use notify_core::{
+    AttributeValue, Attributes, ParseNumberError, PatchAttributes, is_attribute_name,
+};
 
 use crate::api::console::form::Form;
 use crate::api::console::page::Visit;
@@ -9,8 +11,6 @@ use crate::api::error::ApiError;
 
 /// The types of values, as the form names them.
 const KINDS: [&str; 3] = ["text", "number", "boolean"];
-/// The largest number up to which every whole number is kept exactly, 2^53.
-const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// What `attributes.html` shows.
 pub(super) struct AttributesPart {
@@ -59,28 +59,25 @@ impl AttributeRow {
         }
     }
 
-    /// The value that the form means.
-    fn parse(&self) -> Result<AttributeValue, &'static str> {
+    /// The value that the form sets.
+    fn parse(&self) -> Result<AttributeValue, String> {
         let text = self.value.trim();
         match self.kind.as_str() {
             "number" => number(text),
             "boolean" if text.eq_ignore_ascii_case("true") => Ok(true.into()),
             "boolean" if text.eq_ignore_ascii_case("false") => Ok(false.into()),
-            "boolean" => Err("must be true or false"),
+            "boolean" => Err("must be true or false".to_owned()),
             _ => Ok(self.value.as_str().into()),
         }
     }
 }
 
 /// A number as JSON writes it.
-fn number(text: &str) -> Result<AttributeValue, &'static str> {
-    let number: f64 =
-        serde_json::from_str(text).map_err(|_| "must be a number, such as 3 or 2.5")?;
-    let has_only_digits = text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    if has_only_digits && number.abs() > WHOLE_MAX {
-        return Err("has more digits than a number keeps: choose the type text");
-    }
-    Ok(number.into())
+fn number(text: &str) -> Result<AttributeValue, String> {
+    AttributeValue::parse_number(text).map_err(|error| match error {
+        ParseNumberError::Malformed => error.to_string(),
+        ParseNumberError::TooManyDigits => format!("{error}: choose the type text"),
+    })
 }
 
 impl AttributesPart {
