@@ -45,7 +45,7 @@ pub(crate) async fn preview(
     let recipients = &notification.recipients;
     let condition = segments::condition(&ctx, recipients.audience.as_ref()).await?;
     let selection = if condition.is_some() {
-        Selection::Condition
+        Selection::Condition { tag: recipients.tag.as_deref() }
     } else if let Some(tag) = &recipients.tag {
         Selection::Tag(tag)
     } else {
@@ -159,15 +159,15 @@ fn channel_problems(
     }
 }
 
-/// What devices of the target must have.
+/// What selects devices of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Selection<'a> {
-    /// Nothing.
+    /// Nothing: all devices of the target.
     All,
     /// A tag.
     Tag(&'a str),
-    /// They meet a condition.
-    Condition,
+    /// A condition, and perhaps a tag.
+    Condition { tag: Option<&'a str> },
 }
 
 /// Whether at least the number of devices would be reached: the count of the tag stopped.
@@ -181,14 +181,16 @@ fn audience_problems(reach: &Reach, selection: Selection<'_>) -> Vec<String> {
     if reach.devices == 0 {
         problems.push(match selection {
             Selection::Tag(tag) => format!("no device with the tag `{tag}` would be reached now"),
-            Selection::Condition => "no device of the audience would be reached now".to_owned(),
+            Selection::Condition { .. } => {
+                "no device of the audience would be reached now".to_owned()
+            }
             Selection::All => "no device would be reached now".to_owned(),
         });
     }
     if !reach.is_exact {
         let bound = match selection {
             Selection::Tag(_) => "at least",
-            Selection::Condition => "about",
+            Selection::Condition { .. } => "about",
             Selection::All => "at most",
         };
         problems.push(format!("many devices: {bound} {}", reach.devices));
@@ -199,7 +201,12 @@ fn audience_problems(reach: &Reach, selection: Selection<'_>) -> Vec<String> {
     if reach.excluded > 0 {
         let or_else = match selection {
             Selection::Tag(tag) => format!(", or lack the tag `{tag}`"),
-            Selection::Condition => ", or do not meet the condition of the audience".to_owned(),
+            Selection::Condition { tag: Some(tag) } => {
+                format!(", or lack the tag `{tag}` or do not meet the condition of the audience")
+            }
+            Selection::Condition { tag: None } => {
+                ", or do not meet the condition of the audience".to_owned()
+            }
             Selection::All => String::new(),
         };
         problems.push(format!(
@@ -257,14 +264,14 @@ mod tests {
         for (is_exact, selection, expected) in [
             (false, Selection::Tag("vip"), true),
             (false, Selection::All, false),
-            (false, Selection::Condition, false),
+            (false, Selection::Condition { tag: None }, false),
             (true, Selection::Tag("vip"), false),
         ] {
             assert_eq!(is_lower_bound(&reach(is_exact), selection), expected);
         }
         for (selection, expected) in [
             (Selection::Tag("vip"), "many devices: at least 90000"),
-            (Selection::Condition, "many devices: about 90000"),
+            (Selection::Condition { tag: None }, "many devices: about 90000"),
             (Selection::All, "many devices: at most 90000"),
         ] {
             assert_eq!(audience_problems(&reach(false), selection), [expected]);

@@ -21,7 +21,7 @@ use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
 
 /// A page of the list is full once its requests have this many bytes. Without this limit, a page of
 /// a thousand of the largest requests would have a gigabyte.
-const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+const PAGE_BYTES_MAX: u64 = 4 * 1_048_576;
 
 /// The most notifications that one request for a status reads.
 pub(in crate::store) const NOTIFICATIONS_SCANNED_MAX: i64 = 10_000;
@@ -135,10 +135,11 @@ fn select_page(
 ) -> Result<Selected, StoreError> {
     let wanted = rows_wanted(page);
     let Some(status) = status else {
-        let sql = "select no, octet_length(request) + coalesce(octet_length(audience), 0)
-             from notifications
-             where app_no = ?1 and no < ?2 order by no desc limit ?3";
-        return select_within_bytes(connection, sql, [app.0, before, wanted], page.limit);
+        let sql = format!(
+            "select n.no, {BYTES} from notifications n
+             where n.app_no = ?1 and n.no < ?2 order by n.no desc limit ?3"
+        );
+        return select_within_bytes(connection, &sql, [app.0, before, wanted], page.limit);
     };
     // The bound is read from the index alone, so that a status that most notifications have costs
     // little more than a list without a status.
@@ -149,20 +150,28 @@ fn select_page(
         )?
         .query_row([app.0, before, NOTIFICATIONS_SCANNED_MAX - 1], |row| row.get(0))
         .optional()?;
-    let sql = "select no, octet_length(request) + coalesce(octet_length(audience), 0)
-             from notifications
-         where app_no = ?1 and no < ?2 and no >= ?4 and status = ?5 order by no desc limit ?3";
+    let sql = format!(
+        "select n.no, {BYTES} from notifications n
+         where n.app_no = ?1 and n.no < ?2 and n.no >= ?4 and n.status = ?5
+         order by n.no desc limit ?3"
+    );
     let first = scanned_to.unwrap_or(0);
     let selected = select_within_bytes(
         connection,
-        sql,
+        &sql,
         params![app.0, before, wanted, first, status.as_str()],
         page.limit,
     )?;
     Ok(Selected { scanned_to, ..selected })
 }
 
-/// Selects rows of a statement until their requests and audiences have [`PAGE_REQUEST_BYTES_MAX`] bytes.
+/// About the bytes that it takes to read a notification. Each device of a user takes 64 bytes while the users
+/// are counted; it has 8 in the dispatch.
+const BYTES: &str = "octet_length(n.request) + coalesce(octet_length(n.audience), 0)
+    + case when n.named_users is null then 0 else 8 * coalesce((select sum(octet_length(d.named_users))
+        from dispatches d where d.notification_no = n.no), 0) end";
+
+/// Selects rows of a statement until they have [`PAGE_BYTES_MAX`] bytes, as [`BYTES`] counts them.
 fn select_within_bytes(
     connection: &Connection,
     sql: &str,
@@ -170,16 +179,16 @@ fn select_within_bytes(
     mut limit: u32,
 ) -> Result<Selected, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let (mut numbers, mut request_bytes) = (Vec::new(), 0);
+    let (mut numbers, mut page_bytes) = (Vec::new(), 0);
     for row in statement.query_map(params, |row| Ok((row.get::<i64>(0)?, count_at(row, 1)?)))? {
         let (no, bytes) = row?;
         numbers.push(no);
-        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
+        if page_bytes >= PAGE_BYTES_MAX {
             // This row begins the next page.
             limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
             break;
         }
-        request_bytes += bytes;
+        page_bytes += bytes;
     }
     Ok(Selected { numbers, limit, scanned_to: None })
 }

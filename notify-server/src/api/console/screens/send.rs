@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use notify_core::{
     Campaign, CampaignList, DeviceStatistics, NotificationCreated, NotificationPreview,
     NotificationRecord, Platform, PlatformPreview, ProviderKind, ProviderList, SEGMENTS_MAX,
-    SegmentList,
+    Segment, SegmentList,
 };
 use serde_json::Value;
 use warp::reply::Response;
@@ -85,7 +85,7 @@ enum Precision {
 
 impl Precision {
     fn of(preview: &PlatformPreview) -> Self {
-        // The API tells an estimate only in words.
+        // The API marks an estimate only in the text of a problem.
         let is_estimate = preview.problems.iter().any(|text| text.starts_with(ESTIMATE));
         match (preview.at_least, is_estimate) {
             (true, _) => Self::AtLeast,
@@ -189,7 +189,7 @@ impl Preview {
         self.precision != Precision::Exact || self.devices > UNCONFIRMED_DEVICES_MAX
     }
 
-    /// What the number is that the operator types.
+    /// A note on the number that the operator types.
     fn bound(&self) -> &'static str {
         match self.precision {
             Precision::Exact => "",
@@ -279,7 +279,18 @@ impl SendPage {
         let path = format!("/v1/segments?limit={SEGMENTS_MAX}");
         let segments: SegmentList = visit.get(scope, &path).await?;
         let names = segments.segments.into_iter().map(|segment| segment.name.as_str().to_owned());
-        let segments = segment_choices(names, &composer.segment);
+        let mut segments = segment_choices(names, &composer.segment);
+        if let Some(chosen) = segments.iter_mut().find(|choice| choice.is_missing) {
+            // It may be on a later page.
+            match visit
+                .get::<Segment>(scope, &format!("/v1/segments/{}", encoded(&chosen.name)))
+                .await
+            {
+                Ok(_) => chosen.is_missing = false,
+                Err(ApiError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let target = |platform: Platform| {
             let mut rows = devices.platforms.iter().filter(|row| row.platform == platform);
             let kind = platform.provider();
@@ -341,7 +352,7 @@ impl SendPage {
         }
         let problem = self.composer.expression_problem();
         if let Some(problem) = &problem {
-            // The request has an invalid condition instead, of which the API reports other rules.
+            // The request has an invalid condition instead, for which the API reports other rules.
             let own = format!("audience: {}", problem.what);
             rules.retain(|rule| *rule == own || !is_below(rule, "audience"));
         }
@@ -395,7 +406,7 @@ impl SendPage {
         (!self.problems.of_field("audience").is_empty()).then_some(problem.place)
     }
 
-    /// The command that sends the same, if there is a preview of it.
+    /// The command that sends the same notification, if there is a preview of it.
     fn command(&self) -> Option<String> {
         self.preview.as_ref().and_then(|_| self.composer.command())
     }
@@ -584,7 +595,7 @@ fn is_rule(rule: &str, path: &str, what: &str) -> bool {
     rule.split_once(": ").is_some_and(|(of, rest)| of == path && rest.starts_with(what))
 }
 
-/// Whether a rule is of this path or of a part of it.
+/// Whether a rule is about this path or a path below it.
 fn is_below(rule: &str, path: &str) -> bool {
     rule.strip_prefix(path).is_some_and(|rest| rest.starts_with([':', '.', '[']))
 }
