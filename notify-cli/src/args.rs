@@ -59,7 +59,7 @@ pub(crate) enum Command {
     /// Register, read, tag, log in and delete devices.
     #[command(subcommand)]
     Devices(Devices),
-    /// Read, change and delete users, who have devices and attributes.
+    /// Read, change and delete users.
     #[command(subcommand)]
     Users(commands::users::Users),
     /// Read, set, delete and preview segments: audiences with a name.

@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     /// The arguments or the configuration are wrong.
     #[error("{0}")]
     Usage(String),
-    /// A text is no expression of an audience.
+    /// A text is not a valid expression of an audience.
     #[error("{what}: {}", error.message)]
     Expression {
         /// The option or the file with the text.
@@ -178,7 +178,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// The lines below the message: the line of an expression, and a mark at the place that is wrong.
+    /// The lines below the message: the line of an expression, and a mark below the position of the error.
     pub(crate) fn place(&self) -> Vec<String> {
         let Self::Expression { error, .. } = self else { return Vec::new() };
         error.to_string().lines().take(2).map(|line| format!("  {line}")).collect()

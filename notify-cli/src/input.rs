@@ -71,10 +71,10 @@ fn audience_text(what: &str, text: &str) -> Result<Audience, Failure> {
     }
     let object =
         json_object(text.trim()).map_err(|error| Failure::Usage(format!("{what}: {error}")))?;
-    // In a request, the errors have the path of the API.
+    // The request has the audience as a field, so the errors have the paths of the API.
     let body = format!(r#"{{"audience":{}}}"#, object.as_str());
     let request = PutSegment::from_json(body.as_bytes()).map_err(Error::Invalid)?;
-    Ok(request.audience.expect("an object that is no condition is an error"))
+    Ok(request.audience.expect("an object that is not a condition is an error"))
 }
 
 /// A JSON object given as an argument.

@@ -377,7 +377,7 @@ async fn send_has_users_and_an_audience() {
     assert_eq!(fixture.received().await[0].1, Some(body));
 }
 
-/// The mark is below the place that is wrong.
+/// The mark is below the position of the error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_audience_is_not_sent() {
     let fixture = Fixture::with_body(created()).await;

@@ -260,7 +260,7 @@ async fn watch_prints_why_no_device_matched() {
             1,
             2,
             "no user has the given id; 2 devices of the users are disabled, or have no address, or do \
-             not meet the condition of the audience, or are not logged in any more",
+             not meet the condition of the audience, or are no longer logged in",
         ),
         (
             json!({"platforms": ["ios"], "audience": {"tag": "vip"}}),

@@ -19,7 +19,7 @@ pub const RESERVED_SEGMENT_NAME: &str = "preview";
 #[serde(transparent)]
 pub struct SegmentName(String);
 
-/// A text that violates a rule of the names of segments.
+/// A text that violates a rule for names of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a name {0}")]
 pub struct InvalidSegmentName(&'static str);
@@ -33,7 +33,7 @@ impl InvalidSegmentName {
 }
 
 impl SegmentName {
-    /// Checks the rules of the names of segments.
+    /// Checks the rules for names of segments.
     ///
     /// # Errors
     /// The rule that the text violates, without a path.
@@ -120,7 +120,7 @@ model! {
 request!(PutSegment => Condition, BodyPresence::Required);
 
 impl PutSegment {
-    /// Gives the segment this condition.
+    /// A request that gives the segment this condition.
     ///
     /// ```
     /// use notify_core::{Audience, PutSegment, Request, Timestamp};
@@ -194,7 +194,7 @@ pub struct SegmentToPreview {
 request!(PreviewSegment => SegmentToPreview, BodyPresence::Required);
 
 impl PreviewSegment {
-    /// Counts the devices of all platforms that meet this condition.
+    /// A request that counts the devices of all platforms that meet this condition.
     #[must_use]
     pub fn new(audience: Audience) -> Self {
         Self { audience: Some(audience), platforms: None }

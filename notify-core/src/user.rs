@@ -26,7 +26,7 @@ pub struct User {
     pub attributes: Attributes,
     /// Devices on which the user is logged in; at most 100.
     pub devices: Vec<UserDevice>,
-    /// When a request named the user for the first time, unix ms.
+    /// Time of the first write that named the user, unix ms.
     pub created_at: Timestamp,
     /// Time of the last change, unix ms.
     pub updated_at: Timestamp,
@@ -66,7 +66,7 @@ model! {
 request!(LogIn => UserId, BodyPresence::Required);
 
 impl LogIn {
-    /// Logs this user in.
+    /// A request that logs this user in.
     ///
     /// ```
     /// use notify_core::{LogIn, Request, Timestamp};

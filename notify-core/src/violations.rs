@@ -82,8 +82,8 @@ impl Line {
 
 impl Validator {
     /// A validator for requests that were accepted earlier, perhaps by a version with larger limits. It does
-    /// not check the lengths of texts, and lists of ids may be empty, because erasing devices and users
-    /// takes their ids out of accepted requests.
+    /// not check the lengths of texts. Lists of ids may be empty, because erasing devices and users removes
+    /// their ids from accepted requests.
     pub(crate) fn for_accepted() -> Self {
         Self { is_for_accepted: true, ..Self::default() }
     }

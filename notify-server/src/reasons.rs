@@ -17,7 +17,7 @@ pub(crate) const DEVICE_DELETED: &str = "device_deleted";
 pub(crate) const DEVICE_DISABLED: &str = "device_disabled";
 /// `ttl_seconds` have passed.
 pub(crate) const EXPIRED: &str = "expired";
-/// The device did not meet the condition of the audience any more at its next attempt.
+/// At the next attempt, the device no longer met the condition of the audience.
 pub(crate) const FAILS_AUDIENCE: &str = "fails_audience";
 /// A bug in Notify.
 pub(crate) const INTERNAL_ERROR: &str = "internal_error";
@@ -46,7 +46,7 @@ pub(crate) const SIGNING_FAILED: &str = "signing_failed";
 pub(crate) const THROTTLED: &str = "throttled";
 /// The provider did not respond in time.
 pub(crate) const TIMEOUT: &str = "timeout";
-/// The device was not logged in as the named user any more at its next attempt.
+/// At the next attempt, the device was no longer logged in as the named user.
 pub(crate) const USER_CHANGED: &str = "user_changed";
 
 /// All reasons that a delivery can have.

@@ -50,12 +50,12 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
         if !names_something {
             continue;
         }
-        // These requests make what they name, each for its own application.
-        let makes_named = matches!(
+        // These requests create the resource in their path, each in its own application.
+        let creates_resource = matches!(
             (route.method.as_str(), route.template.as_str()),
             ("PUT", "/v1/segments/{name}") | ("PATCH", "/v1/users/{user_id}")
         );
-        if makes_named {
+        if creates_resource {
             continue;
         }
         let body = body(&route).map_or_else(String::new, |body| body.to_string());

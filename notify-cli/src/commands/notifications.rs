@@ -43,7 +43,7 @@ pub(crate) enum Notifications {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// List the users that a notification names, and whether they were reached.
+    /// List the users of a notification, and whether they were reached.
     Users {
         /// Its id.
         id: String,

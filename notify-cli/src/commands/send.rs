@@ -140,7 +140,7 @@ struct TimingArgs {
     collapse_key: Option<String>,
 }
 
-/// The error of a command without a target. Tags, audiences and segments are no targets, because they only
+/// The error of a command without a target. Tags, audiences and segments are not targets, because they only
 /// restrict one.
 const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
@@ -196,7 +196,7 @@ fn audience_warnings(
     if let Some(unknown) = preview.unknown {
         warnings.push(unknown_ids_message(unknown, notification));
     }
-    let nobody = if has_device {
+    let no_device = if has_device {
         None
     } else if notification.audience.is_some() {
         Some("no device that meets the condition would receive it now; is the condition right?")
@@ -207,12 +207,12 @@ fn audience_warnings(
     } else {
         None
     };
-    warnings.extend(nobody.map(str::to_owned));
+    warnings.extend(no_device.map(str::to_owned));
     for platform in preview.platforms.into_iter().filter(|one| one.devices > 0 || !has_device) {
         // The number of many devices is no problem of a notification that is already sent, and the warning
-        // that nobody would receive it covers all platforms.
+        // that no device would receive it covers all platforms.
         let problems = platform.problems.into_iter().filter(|problem| {
-            let is_covered = nobody.is_some() && problem.starts_with("no device ");
+            let is_covered = no_device.is_some() && problem.starts_with("no device ");
             !problem.starts_with("many devices") && !is_covered
         });
         warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));

@@ -96,8 +96,8 @@ fn human_readable(event: &Value, kind: &str) -> String {
     line
 }
 
-/// Appends the fields of an object, and then those of its nested objects. The counts of users have names that
-/// those of devices have too, so they have a prefix.
+/// Appends the fields of an object, and then those of its nested objects. Counts of users and counts of devices
+/// have the same names, so those of users have a prefix.
 fn add_fields(line: &mut String, prefix: &str, data: &Value) {
     let fields = || data.as_object().into_iter().flatten();
     for (name, value) in fields() {

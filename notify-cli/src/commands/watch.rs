@@ -325,7 +325,7 @@ fn no_device_reason(record: &NotificationRecord) -> Option<String> {
             reason.push_str(&format!(", or {do_not} meet the condition of the audience"));
         }
         if names_users {
-            reason.push_str(&format!(", or {are} not logged in any more"));
+            reason.push_str(&format!(", or {are} no longer logged in"));
         }
         reasons.push(reason);
     }

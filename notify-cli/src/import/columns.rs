@@ -234,7 +234,7 @@ fn check_attribute_name(field: &Field) -> Result<(), Failure> {
     let change = PatchAttributes::default().set(attribute_name(column), true);
     change.validate(Timestamp(0)).map(|_| ()).map_err(|violations| {
         let rule = violations.into_vec().join("; ");
-        Failure::Usage(format!("the header has `{column}`, which has a wrong name: {rule}"))
+        Failure::Usage(format!("the header has `{column}`, whose name is invalid: {rule}"))
     })
 }
 
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_names_an_attribute_once_and_by_the_rules() {
+    fn a_header_has_each_attribute_once_with_a_valid_name() {
         for (names, error) in [
             (
                 ["attribute:plan", "Attribute: plan"],
@@ -382,7 +382,7 @@ mod tests {
             ),
             (
                 ["attribute:plan", "attribute:Plan"],
-                "the header has `attribute:Plan`, which has a wrong name: Plan: must be a lower-case \
+                "the header has `attribute:Plan`, whose name is invalid: Plan: must be a lower-case \
                  letter, then up to 63 lower-case letters, digits and underscores",
             ),
             (

@@ -140,7 +140,7 @@ impl Draft {
         }
         let attributes = std::mem::take(&mut self.attributes);
         let change = PatchUser { attributes: Some(attributes.clone()) };
-        // In a request with the attributes as a field, the errors have the name of that field.
+        // The request has the attributes as a field, so the errors begin with the name of the field.
         errors.extend(change.validate(now).err().into_iter().flat_map(Violations::into_vec));
         self.fill_sdk_type();
         let is_dead = self.take_state(&mut errors);
@@ -334,8 +334,8 @@ fn tags_of_names(names: &str) -> Vec<Tag> {
     names.map(|name| Tag::new(name, true)).collect()
 }
 
-/// Takes the members that have the value of one attribute each. A null changes nothing, as an empty cell of
-/// CSV does.
+/// Takes the members that have the value of one attribute each. Null changes nothing, like an empty cell in
+/// CSV.
 fn take_single_attributes(
     members: &mut Vec<(String, String)>,
 ) -> Option<Result<PatchAttributes, Vec<String>>> {

@@ -121,7 +121,8 @@ handle! {
             .body(change);
 
     /// Logs a device in as a user, and out of any other user: `PUT /v1/devices/:device_id/user`. The
-    /// user is created if necessary. A user has at most 100 devices: one more logs out another one.
+    /// user is created if necessary. A user has at most 100 devices: if this is one more, another device is
+    /// logged out.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the device is unknown.
@@ -138,7 +139,7 @@ handle! {
             .discard_response()
             .body(&LogIn::new(user.as_str()));
 
-    /// Logs a device out: `DELETE /v1/devices/:device_id/user`. It succeeds also if nobody is logged in.
+    /// Logs a device out: `DELETE /v1/devices/:device_id/user`. Succeeds even if no user is logged in.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the device is unknown.

@@ -219,7 +219,7 @@ handle! {
     }
 
     paged {
-        /// One page of the users that a notification names, and whether they were reached:
+        /// One page of the users of a notification, and whether they were reached:
         /// `GET /v1/notifications/:id/users`. A page may have fewer entries than `limit`; the last page
         /// has no `next_cursor`.
         ///
@@ -241,7 +241,7 @@ handle! {
         /// ```
         fn users;
 
-        /// All users that a notification names, starting with the page that the query selects.
+        /// All users of a notification, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # use notify_client::notify_core::NotificationId;

@@ -65,8 +65,8 @@ handle! {
         check_name(name.as_str())
             .map(|name| Call::v1(Method::DELETE, &["segments", name]).discard_response());
 
-    /// Counts the devices that meet a condition now: `POST /v1/segments/preview`. A number of many devices
-    /// can be an estimate.
+    /// Counts the devices that meet a condition now: `POST /v1/segments/preview`. A large number can be an
+    /// estimate.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if the condition breaks a rule; [`crate::Error::Rejected`] if it names

@@ -1,4 +1,4 @@
-//! Users, who have devices and attributes.
+//! Users, with their devices and attributes.
 
 use notify_core::{DeleteUser, PageQuery, PatchUser, User, UserId, UserList};
 use reqwest::Method;
@@ -6,8 +6,8 @@ use reqwest::Method;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Users, who have devices and attributes. [`Devices::log_in`](crate::Devices::log_in) gives a user a
-    /// device.
+    /// Users, with their devices and attributes. [`Devices::log_in`](crate::Devices::log_in) logs a device in
+    /// as a user.
     Users from users;
 
     /// Reads a user with the devices on which the user is logged in: `GET /v1/users/:user_id`.

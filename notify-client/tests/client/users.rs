@@ -94,7 +94,7 @@ async fn users_are_deleted() {
     server.assert_received(&format!("DELETE /v1/users/{USER}?devices=keep"), None).await;
 }
 
-/// The server may have executed a request whose response was lost. All but a `POST` may be repeated.
+/// The server may have executed a request whose response was lost. Every request except a `POST` may be repeated.
 #[tokio::test]
 async fn changes_are_repeated_after_a_failure() {
     let busy = || response(503, json!({ "errors": ["busy"] }));

@@ -47,7 +47,7 @@ pub struct Device {
     pub details: DeviceDetails,
     /// Tags of the device.
     pub tags: Vec<Tag>,
-    /// Id of the user who is logged in; null if nobody is.
+    /// Id of the user who is logged in; null if there is none.
     #[serde(default)]
     pub user_id: Option<UserId>,
     /// The device's own attributes, without those of its user.

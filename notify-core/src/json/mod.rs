@@ -532,7 +532,7 @@ impl<'a, 'c> Object<'a, 'c> {
         read(Value { raw: member.raw, path, validator: &mut *self.validator })
     }
 
-    /// Takes every field: the names of the object are the caller's. `null` is `None`.
+    /// Takes every field of an object whose names the caller chooses. `null` is `None`.
     pub(crate) fn map<T>(
         &mut self,
         mut read: impl FnMut(Value<'a, '_>) -> Option<T>,

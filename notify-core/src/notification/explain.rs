@@ -53,10 +53,10 @@ wire_enum! {
         HasTag = "has_tag",
         /// The device does not have the tag of the audience set to true.
         LacksTag = "lacks_tag",
-        /// The device does not meet the condition of the audience; the detail has the first condition that is
-        /// not met.
+        /// The device does not meet the condition of the audience. The detail shows the first condition
+        /// that is not met.
         FailsAudience = "fails_audience",
-        /// The user for whom the notification is was logged in on the device, and is not any more.
+        /// The device is no longer logged in as the user that the notification names.
         UserChanged = "user_changed",
         /// The device is enabled.
         Enabled = "enabled",

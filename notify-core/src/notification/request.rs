@@ -194,13 +194,13 @@ impl IosSettings {
 /// The list of device ids is empty. Such a notification would have no target, and it must not be sent
 /// to all devices instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no device ids: the notification would reach nobody")]
+#[error("no device ids: the notification would reach no device")]
 pub struct NoDeviceIds;
 
 /// The list of user ids is empty. Such a notification would have no target, and it must not be sent to all
 /// devices instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no user ids: the notification would reach nobody")]
+#[error("no user ids: the notification would reach no device")]
 pub struct NoUserIds;
 
 impl CreateNotification {
@@ -292,8 +292,8 @@ impl CreateNotification {
     ///     .on_platforms([Platform::Android, Platform::Ios]);
     /// assert_eq!(shipped.user_ids.unwrap().len(), 1);
     ///
-    /// let nobody: Vec<String> = Vec::new();
-    /// assert_eq!(CreateNotification::to_users(nobody, "Hello"), Err(NoUserIds));
+    /// let no_ids: Vec<String> = Vec::new();
+    /// assert_eq!(CreateNotification::to_users(no_ids, "Hello"), Err(NoUserIds));
     /// # Ok::<(), NoUserIds>(())
     /// ```
     pub fn to_users<I: Into<String>>(

@@ -76,7 +76,7 @@ pub struct Counts {
     /// `device_ids` and `user_ids` that do not exist.
     pub unknown: u64,
     /// Requested devices that are disabled, lack an address or the tag, do not meet the condition of the
-    /// audience, or are not any more devices of the requested user.
+    /// audience, or no longer belong to the requested user.
     pub excluded: u64,
 }
 
@@ -148,15 +148,14 @@ pub struct NotificationRecord {
     pub by_platform: Vec<PlatformCounts>,
     /// Reasons of failed deliveries, the most frequent first.
     pub failures: Vec<FailureCount>,
-    /// Numbers of users by whether they were reached; null when the request names no users.
+    /// Numbers of users by state; null when the request names no users.
     #[serde(default)]
     pub users: Option<UserCounts>,
     /// The engagement that devices reported.
     pub engagement: Engagement,
 }
 
-/// Numbers of users that a notification names, by whether they were reached. `named` is the sum of the
-/// others.
+/// Numbers of users that a notification names, by state. `named` is the sum of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCounts {
@@ -328,7 +327,7 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationUser {
-    /// Id of the user; null if the user was erased since then.
+    /// Id of the user; null if the user has been erased since then.
     pub user_id: Option<UserId>,
     /// Whether the user was reached.
     pub state: UserState,

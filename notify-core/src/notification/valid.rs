@@ -271,7 +271,7 @@ request!(ReportNotification => Report, BodyPresence::Required);
 impl CreateNotification {
     /// Parses a request that the server accepted earlier. The lengths of texts are not checked: an older
     /// version with larger limits may have accepted the request, and it must still be delivered. A list of
-    /// ids may be empty, because the ids of erased devices and users leave it.
+    /// ids may be empty, because the ids of erased devices and users are removed from it.
     ///
     /// # Errors
     /// Every other violation.
@@ -345,7 +345,7 @@ impl CreateNotification {
             return Some(Target::Users { ids, platforms });
         }
         if has_empty_list && validator.is_for_accepted() {
-            // All named devices were erased. Platforms do not count beside named devices.
+            // All named devices were erased. If a request names devices, its platforms are ignored.
             return Some(Target::Devices { android: Vec::new(), ios: Vec::new(), any: Vec::new() });
         }
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {

@@ -99,7 +99,7 @@ pub struct NotificationEnded {
     pub status: NotificationStatus,
     /// Outcomes of its deliveries.
     pub counts: Counts,
-    /// The users that the notification names, by whether they were reached; absent if it names none.
+    /// Numbers of users by state; absent if the notification names no users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<UserCounts>,
     /// `no_such_device` when none of the requested devices exists; otherwise absent.
@@ -113,7 +113,7 @@ pub struct NotificationEnded {
 pub struct DeviceUnregistered {
     /// Id of the device.
     pub device_id: DeviceId,
-    /// Id of its user at that time; null if nobody was logged in.
+    /// Id of its user at that time; null if no user was logged in.
     #[serde(default)]
     pub user_id: Option<UserId>,
     /// Platform of the device.
@@ -132,7 +132,7 @@ pub struct PollAnswered {
     pub answer_id: AnswerId,
     /// Id of the device that answered; null for an anonymous answer, such as on the poll's page.
     pub device_id: Option<DeviceId>,
-    /// Id of the user of the device at that time; null if nobody was logged in.
+    /// Id of the user of the device at that time; null if no user was logged in.
     #[serde(default)]
     pub user_id: Option<UserId>,
 }
@@ -145,7 +145,7 @@ pub struct DeviceEngaged {
     pub notification_id: NotificationId,
     /// Id of the device.
     pub device_id: DeviceId,
-    /// Id of its user at that time; null if nobody was logged in.
+    /// Id of its user at that time; null if no user was logged in.
     #[serde(default)]
     pub user_id: Option<UserId>,
     /// When it happened according to the device, unix ms.

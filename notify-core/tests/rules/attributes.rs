@@ -47,7 +47,6 @@ fn attributes_of_devices_are_checked() {
     assert_eq!(errors_of::<PatchAttributes>("[]"), ["body: expected an object"]);
     assert_eq!(errors_of::<PatchAttributes>(""), ["body: is empty"]);
     assert_eq!(errors_of::<PatchAttributes>(r#"{"a":1,"a":2}"#), ["a: duplicate key"]);
-    // A number that no double can hold.
     assert_eq!(
         errors_of::<PatchAttributes>(r#"{"a":1e400}"#),
         ["a: number that no double can hold"]

@@ -166,7 +166,7 @@ fn expressions_can_be_written_in_several_ways() {
     }
 }
 
-/// Checks the place of each error, as the text before it, and the message.
+/// Checks the message of each error, and its position, which is the end of the first text.
 fn check_errors(rows: &[(&str, &str, &str)]) {
     for (before, rest, message) in rows {
         let expression = format!("{before}{rest}");
@@ -178,7 +178,7 @@ fn check_errors(rows: &[(&str, &str, &str)]) {
 const VALUE: &str = "expected a value";
 
 #[test]
-fn errors_name_their_place() {
+fn errors_have_a_position() {
     const CONDITION: &str = "expected a condition, such as `tag = vip`";
     const NAME: &str = "the name of an attribute must be a lower-case letter, then up to 63 \
         lower-case letters, digits and underscores";
@@ -277,10 +277,10 @@ fn expressions_are_limited() {
     let nots = |count: usize| format!("{}tag = a", "not ".repeat(count));
     assert!(parse(&nots(7)).is_ok());
     assert_eq!(error(&nots(8)), (32, "must nest at most 8 levels".to_owned()));
-    assert_eq!(error(&nots(40)).1, "too many parentheses around each other");
+    assert_eq!(error(&nots(40)).1, "too many nested parentheses");
     let nested = |count: usize| format!("{}tag = a{}", "(".repeat(count), ")".repeat(count));
     assert!(parse(&nested(31)).is_ok());
-    assert_eq!(error(&nested(32)), (32, "too many parentheses around each other".to_owned()));
+    assert_eq!(error(&nested(32)), (32, "too many nested parentheses".to_owned()));
     assert_eq!(error(&"(".repeat(EXPRESSION_CHARS_MAX)).0, 32);
     let values = |count: usize| format!("plan in ({})", vec!["1"; count].join(","));
     assert!(parse(&values(100)).is_ok());

@@ -194,16 +194,16 @@ fn accepted_requests_are_read_whatever_their_length() {
     }
 }
 
-/// Erasing devices and users takes their ids out of accepted requests.
+/// Erasing devices and users removes their ids from accepted requests.
 #[test]
-fn an_accepted_request_whose_ids_were_all_erased_targets_nobody() {
-    let nobody = Target::Devices { android: Vec::new(), ios: Vec::new(), any: Vec::new() };
+fn an_accepted_request_whose_ids_were_all_erased_targets_no_device() {
+    let no_device = Target::Devices { android: Vec::new(), ios: Vec::new(), any: Vec::new() };
     let no_user =
         |platforms: &[Platform]| Target::Users { ids: Vec::new(), platforms: platforms.to_vec() };
     for (lists, target) in [
-        (r#""device_ids":[]"#, nobody.clone()),
-        (r#""android_device_ids":[],"ios_device_ids":[]"#, nobody.clone()),
-        (r#""android_device_ids":[],"platforms":["android"]"#, nobody),
+        (r#""device_ids":[]"#, no_device.clone()),
+        (r#""android_device_ids":[],"ios_device_ids":[]"#, no_device.clone()),
+        (r#""android_device_ids":[],"platforms":["android"]"#, no_device),
         (r#""user_ids":[]"#, no_user(&Platform::ALL)),
         (r#""user_ids":[],"platforms":["ios"]"#, no_user(&[Platform::Ios])),
     ] {

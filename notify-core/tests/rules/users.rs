@@ -39,7 +39,7 @@ fn log_ins_are_checked() {
     assert_eq!(registration.user_id.as_ref().map(UserId::as_str), Some("u"));
 }
 
-/// The offset of a device is a fact only when a field has it.
+/// The time zone of a device is known only if `timezone` or `utc_offset` is given.
 #[test]
 fn timezones_are_known_or_not() {
     for (timezone, utc_offset, expected) in [
@@ -133,8 +133,8 @@ fn users_are_a_target() {
         recipients.condition(&|_| None).unwrap_err().as_slice(),
         ["audience: there is no segment `fans`"]
     );
-    let nobody: [&str; 0] = [];
-    assert_eq!(CreateNotification::to_users(nobody, "t"), Err(NoUserIds));
+    let no_ids: [&str; 0] = [];
+    assert_eq!(CreateNotification::to_users(no_ids, "t"), Err(NoUserIds));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn previews_of_segments_are_checked() {
     assert_eq!(all.platforms, Platform::ALL);
 }
 
-/// A client reads the answers of a server that has no users yet.
+/// A client can read the answers of an older server, which does not know users.
 #[test]
 fn fields_of_users_may_be_absent_in_answers() {
     let mut device = json!({

@@ -126,7 +126,7 @@ fn notification_routes() -> Vec<Endpoint> {
             users::list_of_notification,
         )
         .id("list_notification_users")
-        .summary("List the users that a notification names, and whether they were reached"),
+        .summary("List the users of a notification, and whether they were reached"),
         get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
             .id("explain_delivery")
             .summary("Explain why a device did or did not receive a notification"),

@@ -142,10 +142,10 @@ impl ActiveDispatch {
             AudienceSource::Platform => (None, None),
             AudienceSource::Tag(tag) => (Some(tag.clone()), None),
             AudienceSource::Named { keys: named, users, tag } => {
-                // A device that is not named belongs to no named user.
+                // No user has the number 0, so a device that is not named matches no user.
                 let user_of = |users: &Vec<UserNo>, key: &DeviceKey| {
-                    let place = named.binary_search(key).ok();
-                    place.and_then(|place| users.get(place)).copied().unwrap_or(UserNo(0))
+                    let index = named.binary_search(key).ok();
+                    index.and_then(|index| users.get(index)).copied().unwrap_or(UserNo(0))
                 };
                 let users = users
                     .as_ref()

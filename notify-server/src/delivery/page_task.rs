@@ -633,8 +633,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// The keys of the missing devices that still exist, in ascending order. These devices only lost the
-    /// tag, left the zone, or do not meet the condition any more by which they were selected.
+    /// The keys of the missing devices that still exist, in ascending order. These devices only lost the tag,
+    /// left the zone or stopped meeting the condition by which they were selected.
     async fn existing_devices(
         &mut self,
         missing: &[DeviceKey],

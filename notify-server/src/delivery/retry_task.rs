@@ -139,8 +139,8 @@ impl RetryTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            // A change of the user may be unknown to this server for as long as the database does not
-            // announce it. What was read must not be older than in a page.
+            // This server does not know of a change of the user until the database announces it. So the
+            // devices that were read must not be older than those of a page.
             let is_old = dispatch.has_changing_audience()
                 && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
             if is_old || self.tracker.has_changed(retry.key) {

@@ -492,7 +492,7 @@ fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>,
     id.map(|id| DeviceId::new(id).map_err(internal)).transpose()
 }
 
-/// Reads the id of the user of an event; `None` if the event has none or the user was erased.
+/// Reads the id of the user of an event; `None` if the event has no user, or if the user was erased.
 fn user(connection: &Connection, event: &EventRow) -> Result<Option<UserId>, StoreError> {
     match event.user {
         Some(user) => user::id_of(connection, user),

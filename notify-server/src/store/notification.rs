@@ -46,7 +46,7 @@ pub struct NewNotification {
     pub target: Target,
     /// Only devices with this tag.
     pub tag: Option<String>,
-    /// The condition that devices must meet, in JSON, with the conditions of segments written out.
+    /// The condition that devices must meet, in JSON, with the conditions of segments in place of their names.
     pub audience: Option<String>,
     /// When it is sent.
     pub schedule: Schedule,
@@ -216,7 +216,7 @@ impl Store {
         self.read(move |connection| deliveries::list(connection, app, &id, filter, &page)).await
     }
 
-    /// Lists the users that a notification names, with whether they were reached. With a state, a page
+    /// Lists the users that a notification names, and whether they were reached. With a state, a page
     /// has only users in this state.
     pub async fn list_notification_users(
         &self,

@@ -11,7 +11,7 @@ use crate::store::sql::{
 use crate::store::{AppNo, Operation, Page, PageRequest, Store, StoreError};
 
 impl Store {
-    /// Makes or replaces a segment.
+    /// Creates or replaces a segment.
     pub async fn put_segment(
         &self,
         app: AppNo,
@@ -161,7 +161,7 @@ fn read_named(
 }
 
 /// Selects the segments of a page by the lengths of their conditions, before the conditions are read.
-/// Returns their names, one more if another page follows, and the number of rows of the page.
+/// Returns their names, with one more if another page follows, and the number of rows of the page.
 fn names_of_page(
     connection: &Connection,
     app: AppNo,

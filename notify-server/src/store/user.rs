@@ -39,7 +39,7 @@ impl Store {
         .await
     }
 
-    /// Logs a device out. Does nothing if nobody is logged in.
+    /// Logs a device out. Does nothing if no user is logged in.
     pub async fn log_out(&self, app: AppNo, device: DeviceId) -> Result<Success, StoreError> {
         self.write_to(WriteScope::app(app), Operation::LogOut, move |tx| {
             require_app(tx, app)?;
@@ -134,7 +134,7 @@ impl Store {
                     tx.prepare_cached(sql)?.execute([user.0])?;
                 }
                 erase::remove_from_requests(tx, app, &search)?;
-                // Devices that logged in after the search.
+                // The search did not include the ids of devices that logged in later.
                 if !later.devices.is_empty() {
                     erase::remove_from_requests(tx, app, &erase::RequestSearch::empty(later))?;
                 }
@@ -332,7 +332,7 @@ fn rows_of(connection: &Connection, user: UserNo) -> Result<Vec<DeviceRow>, Stor
     Ok(rows)
 }
 
-/// The most users of a list whose devices and attributes are read first.
+/// The number of users of a list whose devices and attributes are read first.
 const USERS_AT_FIRST: usize = 64;
 
 /// The columns that [`UserRow::read`] reads.
@@ -420,7 +420,7 @@ fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<
         ))?
         .query_map([app.0, after, rows_wanted(page)], UserRow::read)?
         .collect::<Result<Vec<_>, _>>()?;
-    // A user can have 300 KB, so the first users show whether the rest may be read at once.
+    // A user can take up 300 KB, so the size of the first users decides whether the rest is read at once.
     let mut builder = PageBuilder::new(page);
     let mut rows = rows.into_iter();
     let mut rows_max = USERS_AT_FIRST;

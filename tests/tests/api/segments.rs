@@ -1,4 +1,4 @@
-//! Audiences and segments over HTTP (B47 to B50). The rules of conditions are tested in notify-core.
+//! Audiences and segments over HTTP. The rules of conditions are tested in notify-core.
 
 use notify_tests::{Caller, NOW, TestServer};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ async fn a_segment_is_copied_when_a_notification_is_accepted() {
     caller.get("/v1/devices?segment=the%20best").await.rejected(400, unknown);
 }
 
-/// An empty list or object is never everybody.
+/// An empty list or object never selects all devices.
 #[tokio::test]
 async fn wrong_audiences_are_refused_everywhere() {
     let server = TestServer::without_providers().await;

@@ -1,4 +1,4 @@
-//! Users and attributes over HTTP, and notifications that name users (B41 to B46).
+//! Users and attributes over HTTP, and notifications to users.
 
 use notify_tests::{Caller, NOW, TestServer};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ async fn a_device_shows_its_user_and_its_own_attributes() {
     assert_eq!(listed["devices"], json!([read]));
     assert_eq!(caller.get("/v1/devices?user_id=bob").await.ok()["devices"], json!([]));
 
-    // A registration as specified logs nobody out; one with a user logs in.
+    // A registration without a user keeps the log-in; one with a user logs it in.
     caller.post("/v1/devices", &android("d1")).await.ok();
     assert_eq!(caller.get("/v1/devices/d1").await.ok()["user_id"], "ada");
     let mut with_user = android("d1");
@@ -83,7 +83,7 @@ async fn a_device_shows_its_user_and_its_own_attributes() {
 }
 
 #[tokio::test]
-async fn a_deleted_user_takes_its_devices_along_unless_they_are_kept() {
+async fn deleting_a_user_deletes_its_devices_unless_they_are_kept() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     for (device, user) in [("d1", "ada"), ("d2", "ada"), ("d3", "bob")] {
@@ -103,7 +103,7 @@ async fn a_deleted_user_takes_its_devices_along_unless_they_are_kept() {
         .rejected(400, &["devices: must be one of keep"]);
 }
 
-/// Each rule of users and attributes, as the API answers it.
+/// Each rule of users and attributes, with the error of the API.
 #[tokio::test]
 async fn wrong_requests_about_users_are_refused() {
     let server = TestServer::without_providers().await;
@@ -161,19 +161,19 @@ async fn wrong_requests_about_users_are_refused() {
     caller.patch("/v1/devices/ghost/attributes", &json!({"a": 1})).await.is(404);
 }
 
-/// Each rule of `user_ids`. Nothing widens an audience.
+/// Each rule of `user_ids`. No field widens an audience.
 #[tokio::test]
 async fn wrong_user_ids_are_refused() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
     let at_least_one = "user_ids: must hold at least 1 id when it is given";
-    let beside = "user_ids: must not be combined with device ids";
+    let combined = "user_ids: must not be combined with device ids";
     for (body, errors) in [
         (json!({"text": "t", "user_ids": []}), vec![at_least_one]),
         (json!({"text": "t", "user_ids": [], "platforms": ["ios"]}), vec![at_least_one]),
-        (json!({"text": "t", "user_ids": ["a"], "device_ids": ["d"]}), vec![beside]),
-        (json!({"text": "t", "user_ids": ["a"], "ios_device_ids": ["d"]}), vec![beside]),
+        (json!({"text": "t", "user_ids": ["a"], "device_ids": ["d"]}), vec![combined]),
+        (json!({"text": "t", "user_ids": ["a"], "ios_device_ids": ["d"]}), vec![combined]),
         (json!({"text": "t", "user_ids": many}), vec!["user_ids: must hold at most 1000 ids"]),
         (json!({"text": "t", "user_ids": ["a", ""]}), vec!["user_ids[1]: must not be empty"]),
         (
@@ -214,7 +214,7 @@ async fn a_preview_counts_the_devices_of_users() {
     assert_eq!(preview["platforms"], json!([]));
 }
 
-/// A request without the new fields has the record of before, with nulls.
+/// The record of a request without the new fields has nulls, and is otherwise as before.
 #[tokio::test]
 async fn other_notifications_have_no_users() {
     let server = TestServer::without_providers().await;

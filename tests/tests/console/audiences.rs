@@ -35,7 +35,7 @@ fn element(page: &str, tag: &str) -> String {
     html::unescaped(rest.split('<').next().unwrap_or_default())
 }
 
-/// The address to which a form leads after it took effect.
+/// The address to which a successful form redirects.
 #[track_caller]
 fn location(response: &Response) -> &str {
     assert_eq!(response.status, 303, "{}", response.text);
@@ -137,7 +137,7 @@ async fn a_user_is_logged_out_and_deleted_with_or_without_devices() -> Result<()
     for (device, status) in [("a1", 200), ("a2", 200), ("i3", 404)] {
         let page = operator.get(&format!("{app}/devices/{device}")).await;
         assert_eq!(page.status, status, "{device}");
-        assert!(status == 404 || page.text.contains("Nobody is logged in."), "{}", page.text);
+        assert!(status == 404 || page.text.contains("No user is logged in."), "{}", page.text);
     }
     assert_eq!(operator.get(&format!("{app}/users/ada")).await.status, 404);
     assert_eq!(delete("ada", "keep").await?.status, 404);
@@ -262,7 +262,7 @@ async fn a_wrong_expression_is_marked_at_its_field_and_nothing_is_saved() -> Res
         assert!(page.contains("Not counted: the condition has a problem."), "{page}");
         assert!(page.contains("data-focus>\n<h2>One problem"), "{page}");
     }
-    // While typing, a condition that is not finished is no problem, and one that is wrong before its end is.
+    // While the operator types, an unfinished condition is not a problem, but one that is wrong before its end is.
     let typed = async |text: &str| -> Result<String> {
         let fields = [("new", "1"), ("audience", text), ("live", "1")];
         Ok(segment(&operator, &app, "preview", &fields).await?.text)
@@ -321,7 +321,7 @@ async fn a_suspended_application_is_read_and_not_changed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_notification_shows_its_condition_and_who_was_reached() -> Result<()> {
+async fn a_notification_shows_its_condition_and_its_reached_users() -> Result<()> {
     let (server, operator, app) = server_and_operator().await?;
     phones(&server).await?;
     log_in(&server, "a1", "ada").await;
@@ -369,11 +369,11 @@ async fn a_notification_shows_its_condition_and_who_was_reached() -> Result<()> 
         "\nada\nbob\ncy\nnobody</textarea>",
         "<option value=\"phones\" selected>phones</option>",
         "\nuser exists</textarea>",
-        "Would reach <strong>1 device</strong> now; 1 id of no user",
+        "Would reach <strong>1 device</strong> now; 1 unknown user id",
     ] {
         assert!(form.contains(filled), "{filled}: {form}");
     }
-    // Erasing a user leaves no id.
+    // Erasing a user removes its id.
     operator.submit(&format!("{app}/users/bob/delete"), &[("devices", "keep")]).await?.is(303);
     for path in [path.clone(), format!("{path}/users"), format!("{app}/users")] {
         let page = operator.get(&path).await.text;

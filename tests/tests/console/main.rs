@@ -392,8 +392,8 @@ async fn markup_in_refused_forms_is_shown_as_text() -> Result<()> {
     Ok(())
 }
 
-/// Logs the device with markup in its id in as a user with markup in the id and an attribute, creates a segment
-/// with markup, and sends to them. Returns the id of the notification.
+/// Creates a user and a segment with markup in their texts, logs the device in as the user, and sends to both. The
+/// id of the device is markup too. Returns the id of the notification.
 async fn users_and_segments_with_markup(caller: &Caller) -> String {
     let name = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'&";
     let note = json!({"note": MARKUP});

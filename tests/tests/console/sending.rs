@@ -452,7 +452,7 @@ async fn without_provider_or_device_the_page_says_which_step_is_missing() -> Res
     Ok(())
 }
 
-/// Two phones, the first of which belongs to the user `ada` on the plan `pro`, and a segment of such devices.
+/// Registers two phones, logs the first one in as `ada`, who has the plan `pro`, and creates a segment of such devices.
 async fn audience(sender: &Sender) -> Result<()> {
     phones(&sender.server.client()).await?;
     let caller = sender.server.caller();
@@ -497,7 +497,7 @@ async fn users_an_expression_and_a_segment_choose_the_devices() -> Result<()> {
         }
     }
     let page = sender.preview(&ada).await?.text;
-    assert!(page.contains("; 1 id of no user"), "{page}");
+    assert!(page.contains("; 1 unknown user id"), "{page}");
     let command = element(&page, "<code id=\"request-command\">");
     assert_eq!(command, "notify send --text Hi --user ada --user nobody");
     let both = [("text", "Hi"), ("users", "ada"), ("devices", "a1")];
@@ -528,7 +528,7 @@ async fn a_wrong_audience_is_marked_and_nothing_is_sent_or_previewed_without_it(
         assert!(page.contains(&format!("<li>Condition: {what}</li>")), "{page}");
         assert!(!page.contains("Would reach"), "{page}");
         assert!(page.contains("plan = pro, team</textarea>"), "the input stays: {page}");
-        // The request that the page shows reaches nobody.
+        // The request that the page shows reaches no device.
         let shown = json_in(&page, "<code id=\"request-json\">");
         assert_eq!(shown["audience"], json!({"any": []}));
     }
@@ -556,6 +556,6 @@ async fn links_fill_the_form_for_a_user_or_a_segment() -> Result<()> {
     assert!(page.contains("Send to 1 device"), "{page}");
     let page = sender.open("?segment=customers&text=Hello").await.text;
     assert!(page.contains("<option value=\"customers\" selected>"), "{page}");
-    assert!(page.contains("Still missing: a recipient"), "a segment is no target: {page}");
+    assert!(page.contains("Still missing: a recipient"), "a segment is not a target: {page}");
     Ok(())
 }

@@ -59,7 +59,7 @@ async fn axe_finds_nothing_serious_in_light_and_dark(browser: &mut Browser) -> R
     let missing = format!("{}/console/apps/x", shop.server.origin());
     browser.open(&missing).await?;
     look(browser, &check, "an error page", &mut findings).await?;
-    // Problems at the fields, which no link leads to.
+    // No link leads to pages with problems at their fields.
     for (page, field, button) in [
         ("segments/edit", "#audience", "button[value=count]"),
         ("send", "#audience", "button[value=preview]"),

@@ -71,8 +71,8 @@ fn of_app(server: &TestServer, path: &str) -> String {
     format!("{}/console/apps/{}{path}", server.origin(), server.app_id)
 }
 
-/// Logs a device in as a user with attributes, creates a segment, and sends to them. All names are long and have no
-/// place to break.
+/// Logs a device in as a user with attributes, creates a segment, and sends to them. All names are long and cannot
+/// be broken into lines.
 async fn add_audience(server: &TestServer, device: &str) {
     let caller = server.caller();
     let (user, segment) = ("customer-0123456789".repeat(8), "W".repeat(120));

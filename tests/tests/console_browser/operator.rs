@@ -18,7 +18,7 @@ in_both_browsers!(
     a_created_key_can_be_copied_and_is_nowhere_after_it,
     a_secret_of_a_webhook_is_shown_once,
     typing_changes_count_phone_payload_and_bytes_within_500_ms,
-    a_segment_is_written_and_sent_to_and_shows_who_was_reached,
+    a_segment_is_created_and_narrows_a_notification_to_users,
     a_form_of_an_earlier_session_comes_back_filled,
     counts_move_without_reload_and_stop_when_over_or_hidden,
     the_idle_limit_ends_an_open_live_page,
@@ -186,7 +186,7 @@ async fn typing_changes_count_phone_payload_and_bytes_within_500_ms(
     Ok(())
 }
 
-async fn a_segment_is_written_and_sent_to_and_shows_who_was_reached(
+async fn a_segment_is_created_and_narrows_a_notification_to_users(
     browser: &mut Browser,
 ) -> Result<()> {
     let server = TestServer::start().await;
@@ -226,14 +226,14 @@ async fn a_segment_is_written_and_sent_to_and_shows_who_was_reached(
     browser.follow("button[value=save]").await?;
     assert_eq!(browser.text(HEADING).await?, "customers");
     browser.shows(&format!("{size}.includes('1 device ')")).await?;
-    // It is sent to two users, one of whom does not exist.
+    // The segment narrows a notification to two users, and one of them does not exist.
     browser.follow("main a[href*='/send?segment=']").await?;
     browser.click("#text").await?;
     browser.type_text("Hello").await?;
     browser.click("#users").await?;
     browser.type_text("ada, nobody").await?;
     let reach = "document.getElementById('reach').textContent";
-    browser.shows(&format!("{reach} === 'Would reach 1 device now; 1 id of no user'")).await?;
+    browser.shows(&format!("{reach} === 'Would reach 1 device now; 1 unknown user id'")).await?;
     let command = "document.getElementById('request-command').textContent";
     browser.shows(&format!("{command}.endsWith('--user nobody --segment customers')")).await?;
     browser.follow("button[value=send]").await?;

@@ -1,6 +1,6 @@
-//! T24: the server is killed again and again while it sends to users and to an audience, and while devices
-//! log in and out. Nothing is lost, and no message for a user starts to a device after the log-out was
-//! answered.
+//! T26: the server is killed again and again while it sends to users and to an audience, and while devices
+//! log in and out. Nothing is lost, and no message to a user is sent to a device more than a second after its
+//! log-out was answered.
 //!
 //! `NOTIFY_CRASH_RUNS=200` makes more kills; `NOTIFY_CRASH_SEED` repeats the times of an earlier run.
 
@@ -29,7 +29,7 @@ use crate::{CREDIT, launch, setting};
 const RUNS: u64 = 6;
 /// The number of kills on one data folder. After them, all work must be completed.
 const RUNS_PER_FOLDER: u64 = 3;
-/// The devices. Each user has two.
+/// The number of devices. Each user has two.
 const DEVICES: u64 = 600;
 /// The longest time between a start and its kill.
 const KILL_WITHIN_MS: u64 = 1_500;
@@ -37,12 +37,12 @@ const KILL_WITHIN_MS: u64 = 1_500;
 const ANSWER_MS: u64 = 150;
 /// The number of concurrent requests.
 const PARALLEL: usize = 16;
-/// A message may be on the wire when a log-out is answered. The contract allows a second.
+/// How late a message may arrive after a log-out was answered. It may have been on the wire.
 const LATE_MS_MAX: i64 = 1_000;
-/// Users with an even number have this plan.
+/// The plan of users with an even number.
 const PLAN: &str = "pro";
 
-/// A device that a log-in or log-out has taken from its user, with the time of the answer.
+/// The devices that left their users by a log-in or a log-out, each with the time of the answer.
 type LeftAt = BTreeMap<u64, i64>;
 
 fn phone(seed: u64) -> RegisterDevice {
@@ -84,8 +84,8 @@ async fn populate(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Logs devices out, or in as a stranger, until the server is killed. Adds the answered ones to `left`,
-/// and those without an answer to `unknown`.
+/// Logs devices out, or in as another user, until it is time to kill the server. Adds the devices with an answer
+/// to `left`, and those without one to `unknown`.
 async fn leave_until(
     client: &Client,
     seeds: &mut Vec<u64>,
@@ -93,7 +93,7 @@ async fn leave_until(
     kill_after: Duration,
 ) {
     let batch: Vec<u64> = seeds.split_off(seeds.len().saturating_sub(seeds.len() / 4));
-    // What has no answer when the kill comes is unknown.
+    // A device is unknown until its request is answered.
     unknown.extend(batch.iter().copied());
     let leave = stream::iter(batch).map(|seed| async move {
         let stranger = UserId::new("stranger").expect("the id is valid");
@@ -114,11 +114,11 @@ async fn leave_until(
         }
         std::future::pending::<()>().await;
     };
-    // The kill comes at that time, whatever has been answered.
+    // The kill does not wait for answers.
     let _ = tokio::time::timeout(kill_after, until_killed).await;
 }
 
-/// The expected results.
+/// The expected results of the devices for which `is_member` is true.
 fn members(changed: &BTreeSet<u64>, is_member: impl Fn(u64) -> bool) -> Result<Vec<Member>> {
     let members = (0..DEVICES).filter(|seed| is_member(*seed)).map(|seed| {
         let expected =
@@ -128,8 +128,8 @@ fn members(changed: &BTreeSet<u64>, is_member: impl Fn(u64) -> bool) -> Result<V
     members.collect()
 }
 
-/// Checks that no device got a message after it had left its user. Returns the longest time by which a
-/// message arrived after the answer.
+/// Checks that no device got a message more than [`LATE_MS_MAX`] after it had left its user. Returns the longest
+/// time between an answer and a later message.
 fn ensure_nothing_late(left: &LeftAt, arrivals: &[Arrival]) -> Result<i64> {
     let mut latest = 0;
     for (seed, left_at) in left {
@@ -151,7 +151,7 @@ fn ensure_nothing_late(left: &LeftAt, arrivals: &[Arrival]) -> Result<i64> {
 async fn kills_during_log_outs_lose_nothing_and_reach_no_wrong_user() -> Result<()> {
     let runs = setting("NOTIFY_CRASH_RUNS").unwrap_or(RUNS);
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
-    println!("T24: NOTIFY_CRASH_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
+    println!("T26: NOTIFY_CRASH_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let (mut pairs, mut repeats, mut latest, mut left) = (0, 0, 0, 0);
     for first in (0..runs).step_by(usize::try_from(RUNS_PER_FOLDER)?) {
@@ -164,7 +164,7 @@ async fn kills_during_log_outs_lose_nothing_and_reach_no_wrong_user() -> Result<
         left += sum.left;
     }
     println!(
-        "T24: {runs} kills, {pairs} pairs, 0 lost, {repeats} repeats, {left} devices left their user, 0 \
+        "T26: {runs} kills, {pairs} pairs, 0 lost, {repeats} repeats, {left} devices left their user, 0 \
          messages to a wrong user, the latest message {latest} ms after the answer"
     );
     Ok(())

@@ -100,7 +100,7 @@ fn a_row_has_a_user_and_attributes() {
     ] {
         assert_eq!(operation(&format!("{{{ANDROID},{more}}}")), Err(vec![error.to_owned()]));
     }
-    // A file that is made for an import can set tags too; only its tags are used.
+    // A file for an import can also be used to set tags. Then only its tags count.
     let line = r#"{"device_id":"a","tags":["vip"],"attribute:plan":"pro","user_id":"u"}"#;
     let tagged = Draft::from_json(line.as_bytes()).unwrap().validate(Purpose::Tag, Timestamp(0));
     assert_eq!(tagged, Ok(Operation::Tag(update("a", &[("vip", true)]))));

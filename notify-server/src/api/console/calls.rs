@@ -123,19 +123,19 @@ impl Visit {
         self.call(self.as_admin(method, path, json(body)?)).await
     }
 
-    /// `POST` under `/v1` of an application that changes nothing.
-    pub(super) async fn ask<T: DeserializeOwned>(
+    /// `POST` of a preview under `/v1` of an application, which may be suspended: a preview changes nothing.
+    pub(super) async fn preview<T: DeserializeOwned>(
         &self,
         scope: &AppScope,
         path: &str,
-        question: &impl Serialize,
+        body: &impl Serialize,
     ) -> Result<T, ApiError> {
         self.call(Call {
             caller: scope.caller.clone(),
             app: Some(scope.app.id),
             method: Method::POST,
             path,
-            body: json(question)?,
+            body: json(body)?,
             idempotency_key: None,
         })
         .await

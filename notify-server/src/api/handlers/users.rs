@@ -1,4 +1,4 @@
-//! Users: log-in, log-out, attributes, reading and erasing them.
+//! Users: log-ins, log-outs, attributes, reading and erasing.
 
 use notify_core::{
     AttributeChanges, DeleteUser, LIMIT_DEFAULT, ListNotificationUsers, NoQuery, NotificationUsers,

@@ -21,8 +21,8 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     all.collect()
 }
 
-/// Calls `see` with the path and schema of every object in requests. A condition contains conditions, so each
-/// model is visited once.
+/// Calls `see` with the path and schema of every object in requests. A condition can contain conditions, so
+/// each model is visited only once.
 fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
     let mut seen = BTreeSet::new();
     for (name, operation) in operations(document) {

@@ -8,7 +8,7 @@ use crate::api::router::{Endpoint, placeholder, segments};
 use crate::keys::{hex, sha256};
 use crate::store::AdminKey;
 
-/// The placeholders of ids in paths that an application chooses, and that may name a person.
+/// The placeholders in paths for ids that an application chooses and that may identify a person.
 const PERSONAL_IDS: [&str; 2] = ["device_id", "user_id"];
 /// The hexadecimal digits of a hash in the audit trail.
 const DIGITS: usize = 16;
@@ -79,8 +79,8 @@ pub(crate) fn session_entry(
     }
 }
 
-/// What the audit trail has of a device or a user: the start of the SHA-256 of its id. The id may be an
-/// e-mail address, and erasing the device or the user must not leave it here.
+/// What the audit trail stores for a device or a user: the start of the SHA-256 of its id. The id may be an
+/// e-mail address, which must not stay here when the device or the user is erased.
 fn id_hash(id: &str) -> String {
     let hash = hex(&sha256(id.as_bytes()));
     format!("sha256:{}", &hash[..DIGITS])

@@ -498,8 +498,8 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Reads the devices of claimed retries again if their dispatch names users or has a condition,
-    /// which the claim does not check.
+    /// Reads the devices of claimed retries again if their dispatch names users or has a condition. The claim
+    /// checks neither.
     async fn check_recipients(
         &self,
         claimed: &mut [ClaimedRetry],
@@ -517,8 +517,8 @@ impl LaneTask {
             let before = DeviceKey(first.0 - 1);
             let devices = self.lane.context.store.read_range(&row, before, last).await?;
             for retry in claimed.iter_mut().filter(of_dispatch) {
-                let place = devices.binary_search_by_key(&retry.key, |device| device.key);
-                retry.device = place.ok().and_then(|place| devices.get(place)).cloned();
+                let index = devices.binary_search_by_key(&retry.key, |device| device.key);
+                retry.device = index.ok().and_then(|index| devices.get(index)).cloned();
             }
         }
         Ok(())

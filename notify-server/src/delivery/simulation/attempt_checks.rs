@@ -49,8 +49,8 @@ impl World {
         if notification.expires_at().is_some_and(|expires_at| now >= expires_at) {
             violations.push("after it expired");
         }
-        // After a change of the provider, or a lost acknowledgement, the providers are read again, and an
-        // address that looked dead with the earlier configuration is attempted again.
+        // After a change of the provider or a lost acknowledgement, the providers are read again. An address
+        // that looked dead with the earlier configuration is then attempted again.
         if let Some(reached) = notification.by_address.get(&(*platform, token.clone()))
             && notification.expires_at().is_none()
             && self.crashes == 0

@@ -1,5 +1,5 @@
-//! Users, and the conditions of audiences. What a device must meet is decided here again, apart from
-//! the server.
+//! Users, and the conditions of audiences. This model decides which devices meet a condition
+//! independently of the server.
 
 use notify_core::Audience;
 
@@ -8,8 +8,8 @@ use super::requests::TAG;
 
 /// The users that devices are logged in as.
 pub(super) const USERS: [&str; 4] = ["ada", "bob", "cleo", "dan"];
-/// A user that no device is logged in as.
-pub(super) const NOBODY: &str = "nobody";
+/// The id of a user who does not exist.
+pub(super) const UNKNOWN_USER: &str = "unknown";
 
 /// The condition of an audience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl AudienceKind {
         }
     }
 
-    /// As a caller writes it.
+    /// The condition as a caller writes it.
     pub(super) fn audience(self) -> Audience {
         let tagged = Audience::tag(TAG);
         match self {
@@ -41,7 +41,7 @@ impl AudienceKind {
         }
     }
 
-    /// Whether a device meets it.
+    /// Whether a device meets the condition.
     pub(super) fn includes(self, device: &State) -> bool {
         let (is_tagged, is_logged_in) = (device.tag == Some(true), device.user.is_some());
         match self {

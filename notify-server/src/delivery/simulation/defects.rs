@@ -35,11 +35,11 @@ pub(super) enum Defect {
     LogOutLost,
     /// The condition of an audience is lost.
     AudienceLost,
-    /// The devices of users are sent to, whoever is logged in.
+    /// A notification to users is sent to their devices, even after another user has logged in.
     UserNotChecked,
-    /// The engine does not hear of changes of devices, and reads devices rarely.
-    ChangesUnheard,
-    /// A deleted user stays, and a new user of the id is the same one.
+    /// The engine misses the changes of devices, and reads devices rarely.
+    ChangesMissed,
+    /// A deleted user is kept, so a new user with the same id is the same user.
     UserKept,
 }
 
@@ -59,7 +59,7 @@ impl Defect {
         Self::LogOutLost,
         Self::AudienceLost,
         Self::UserNotChecked,
-        Self::ChangesUnheard,
+        Self::ChangesMissed,
         Self::UserKept,
     ];
 
@@ -71,7 +71,7 @@ impl Defect {
             | Self::OldAddress
             | Self::FailureRecordedAsSent
             | Self::UnackedLimitExceeded
-            | Self::ChangesUnheard => return,
+            | Self::ChangesMissed => return,
             Self::RetriesDropped => {
                 "create trigger defect before insert on retries begin select raise(ignore); end"
             }
@@ -115,10 +115,10 @@ impl Defect {
     }
 }
 
-/// Tells the engine of every change, except those of devices.
-pub(super) struct DeafListener(pub(super) Arc<EngineContext>);
+/// Passes every change to the engine, except those of devices.
+pub(super) struct LossyListener(pub(super) Arc<EngineContext>);
 
-impl ChangeListener for DeafListener {
+impl ChangeListener for LossyListener {
     fn on_change(&self, change: Change) {
         if !matches!(change, Change::Delivery(DeliveryChange::Device(_))) {
             self.0.on_change(change);

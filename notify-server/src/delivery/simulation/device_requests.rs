@@ -116,7 +116,7 @@ pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Optio
     process.device_changed(&change, done);
 }
 
-/// Logs a device in as a user; with `None`, out.
+/// Logs a device in as a user, or out if `user` is `None`.
 pub(super) async fn log_in(process: Process, app: AppNo, name: String, user: Option<&str>) {
     let _asking = process.begin_request();
     let what = match user {
@@ -145,8 +145,8 @@ pub(super) async fn log_in(process: Process, app: AppNo, name: String, user: Opt
 /// Deletes a user. Its devices are logged out or erased.
 pub(super) async fn delete_user(process: Process, app: AppNo, user: &str, keeps_devices: bool) {
     let _asking = process.begin_request();
-    let rest = if keeps_devices { "without" } else { "with" };
-    let what = format!("delete user {} {user} {rest} devices", app.0);
+    let with_or_without = if keeps_devices { "without" } else { "with" };
+    let what = format!("delete user {} {user} {with_or_without} devices", app.0);
     let (change, sent) = {
         let mut world = lock(&process.world);
         let Some(change) = world.devices.user_deletion(app, user, keeps_devices) else { return };
@@ -174,7 +174,7 @@ pub(super) async fn delete_user(process: Process, app: AppNo, user: &str, keeps_
     }
 }
 
-/// Deletes a user. The devices log in again, as a new user of the same id.
+/// Deletes a user. The devices then log in as a new user with the same id.
 pub(super) async fn replace_user(process: Process, app: AppNo, user: &str) {
     let names: Vec<String> = {
         let world = lock(&process.world);

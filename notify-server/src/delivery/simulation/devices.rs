@@ -63,7 +63,7 @@ impl Entry {
         self.now.iter().chain(self.next.iter().flatten())
     }
 
-    /// Whether it may be logged in as that user now.
+    /// Whether the device may be logged in as that user now.
     pub(super) fn may_be_of(&self, user: &str) -> bool {
         self.possible().any(|state| state.user.as_deref() == Some(user))
     }
@@ -128,7 +128,7 @@ impl Devices {
         let mut had = None;
         if let Some(now) = before.now {
             new.tag = now.tag;
-            // A registration logs nobody in or out.
+            // A registration without a user logs the device neither in nor out.
             new.user.clone_from(&now.user);
             if now.platform == new.platform {
                 new.born = now.born;
@@ -176,7 +176,7 @@ impl Devices {
         Some(DeviceChange { app, changes: becomes, registers_at: None, claim: None })
     }
 
-    /// The changes of a log-in; with `None`, of a log-out.
+    /// The changes of a log-in, or of a log-out if `user` is `None`.
     pub(super) fn log_in(
         &self,
         app: AppNo,

@@ -79,7 +79,7 @@ pub(super) struct ExpectedNotification {
 }
 
 impl ExpectedNotification {
-    /// Whether it targets a device of that name and platform, apart from the state of the device.
+    /// Whether it targets a device with that name and platform, whatever the other state of the device is.
     fn names(&self, platform: Platform, name: &str) -> bool {
         match &self.names {
             None => self.platforms.contains(&platform),
@@ -87,7 +87,7 @@ impl ExpectedNotification {
         }
     }
 
-    /// Whether a device in that state gets it.
+    /// Whether a device in that state gets the notification.
     pub(super) fn targets(&self, name: &str, state: &State) -> bool {
         self.names(state.platform, name)
             && !state.disabled

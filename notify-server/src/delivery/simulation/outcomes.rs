@@ -63,7 +63,7 @@ pub(super) fn check_at_end(process: &Process) {
     }
 }
 
-/// No delivery failed for a reason that its notification cannot have.
+/// Checks that no delivery failed for a reason that is impossible for its notification.
 fn check_reasons(
     world: &mut World,
     notification: &ExpectedNotification,
@@ -83,7 +83,8 @@ fn check_reasons(
     }
 }
 
-/// The users of a notification add up, and those are reached of whom a device got it.
+/// Checks that the counts of users add up, and that a user counts as reached exactly if one of the user's
+/// devices got the notification.
 fn check_users(
     process: &Process,
     world: &mut World,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use notify_core::{IosEnv, NotificationId, Platform};
 use uuid::Uuid;
 
-use super::audiences::{AudienceKind, NOBODY, USERS};
+use super::audiences::{AudienceKind, UNKNOWN_USER, USERS};
 use super::devices::State;
 use super::requests::{NotificationDraft, Process};
 use super::script::Script;
@@ -97,7 +97,7 @@ impl Script {
     fn users(&mut self) -> Vec<&'static str> {
         let mut users: Vec<&str> = USERS.into_iter().filter(|_| self.rng.bool()).collect();
         if users.is_empty() || self.rng.u8(0..6) == 0 {
-            users.push(NOBODY);
+            users.push(UNKNOWN_USER);
         }
         users
     }

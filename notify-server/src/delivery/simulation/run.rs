@@ -8,7 +8,7 @@ use notify_core::Timestamp;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::clock::SimulatedClock;
-use super::defects::{DeafListener, Defect};
+use super::defects::{Defect, LossyListener};
 use super::provider::SimulatedSource;
 use super::requests::Process;
 use super::script::{Script, ScriptEnd};
@@ -189,8 +189,8 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        if lock(&self.world).defect == Some(Defect::ChangesUnheard) {
-            process.store.subscribe(Arc::new(DeafListener(context.clone())));
+        if lock(&self.world).defect == Some(Defect::ChangesMissed) {
+            process.store.subscribe(Arc::new(LossyListener(context.clone())));
         } else {
             engine::subscribe(&context);
         }

@@ -151,7 +151,7 @@ impl Script {
         world.record_event(&line);
     }
 
-    /// The place of a device that is changed.
+    /// The index in `known` of the device to change.
     fn choose(
         &mut self,
         process: &Process,
@@ -160,19 +160,19 @@ impl Script {
         recent: &[String],
     ) -> usize {
         let waiting = waiting(&lock(&process.world), app);
-        let place = self.rng.usize(0..known.len());
+        let index = self.rng.usize(0..known.len());
         // Prefers devices of recent attempts, because changes during an attempt are the most dangerous.
-        // Next come devices that wait for their turn.
+        // Devices that wait for their turn come second.
         let preferred = match self.rng.u8(0..6) {
             0..3 => recent,
             3..5 => &waiting[..],
             _ => &[],
         };
         if preferred.is_empty() {
-            return place;
+            return index;
         }
         let name = &preferred[self.rng.usize(0..preferred.len())];
-        known.iter().position(|of| *of == name).unwrap_or(place)
+        known.iter().position(|of| *of == name).unwrap_or(index)
     }
 
     /// Changes a device in a random way.
@@ -266,7 +266,7 @@ impl Script {
     }
 }
 
-/// The devices that the last notification was not sent to so far.
+/// The devices to which the last notification has not been sent yet.
 fn waiting(world: &World, app: AppNo) -> Vec<String> {
     let of_this = world.notifications.values().filter(|notification| notification.app == app);
     let Some(last) = of_this.max_by_key(|notification| notification.requested_event) else {

@@ -62,7 +62,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         lane_dispatches_max: rng.usize(1..5),
         start_batch: rng.u32(1..5),
         address_age_ms_max: match defect {
-            Some(Defect::ChangesUnheard) => 60_000,
+            Some(Defect::ChangesMissed) => 60_000,
             Some(_) | None => EngineConfig::default().address_age_ms_max,
         },
         ..EngineConfig::default()

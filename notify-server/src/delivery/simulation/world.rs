@@ -362,8 +362,8 @@ impl World {
         }
     }
 
-    /// A user was deleted by a request that was sent with that event. Who has the id from now on is
-    /// another user, whom no earlier notification reaches.
+    /// Records that a user was deleted, by a request that was sent with the event `sent`. A later user with the
+    /// same id is a different user, and earlier notifications do not reach that user.
     pub(super) fn forget_user(&mut self, app: AppNo, user: &str, sent: u64) {
         self.has_deleted_users = true;
         let is_earlier = |event: Option<u64>| event.is_some_and(|event| event < sent);

@@ -187,7 +187,7 @@ async fn the_devices_of_a_user_are_fixed_when_the_notification_is_due(store: &St
     let notification =
         fixtures::accepted(store, app, to_users(&["ada", "bob", "carl", "ghost"])).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
-    // Later log-ins add nothing, and log-outs take away.
+    // Later log-ins add no device, and log-outs exclude devices.
     logged_in(store, app, "d003", "ada").await;
     store.log_out(app, id("d001")).await.unwrap();
     let dispatch = store.dispatch(started[0]).await.unwrap();
@@ -243,11 +243,11 @@ async fn the_devices_of_a_user_are_fixed_when_the_notification_is_due(store: &St
 }
 
 #[apply(set_contract)]
-async fn unknown_users_are_counted_and_known_at_acceptance(store: &Store) {
+async fn unknown_users_are_counted_at_acceptance(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     logged_in(store, app, "d000", "ada").await;
-    for (ids, unknown) in [(&["ghost", "nobody"][..], Some(2)), (&["ada", "ghost"], None)] {
+    for (ids, unknown) in [(&["ghost", "unknown"][..], Some(2)), (&["ada", "ghost"], None)] {
         let created = store.accept_notification(app, to_users(ids), None).await.unwrap();
         assert_eq!(fixtures::now(created).unknown, unknown, "{ids:?}");
     }
@@ -275,7 +275,7 @@ async fn users_get_a_notification_in_the_zones_of_their_devices(store: &Store) {
     new.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
     let notification = fixtures::accepted(store, app, new).await;
     let mut targeted = 0;
-    // A user who comes later is another one, although the request has the id.
+    // A user who is created later is a different user, even if the request contains the id.
     for at in [NOW, NOW.plus_ms(3_600_000), NOW.plus_ms(7_200_000)] {
         for no in store.start_due(at, 10).await.unwrap().0 {
             let dispatch = store.dispatch(no).await.unwrap();
@@ -297,7 +297,7 @@ async fn users_get_a_notification_in_the_zones_of_their_devices(store: &Store) {
 
 /// The states of users outlive the outcomes of their devices.
 #[apply(contract)]
-async fn who_was_reached_is_known_after_the_outcomes_are_deleted(store: &Store) {
+async fn reached_users_are_known_after_the_outcomes_are_deleted(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     logged_in(store, app, "d000", "ada").await;
@@ -347,14 +347,14 @@ async fn an_erased_user_leaves_no_trace(store: &Store) {
     }
     assert_eq!(user_of(store, app, "d002").await.as_deref(), Some("bob"));
 
-    // A later user of the same id is another one: the devices of `bob` stay.
+    // A later user with the same id is a different user: the devices of `bob` stay.
     logged_in(store, app, "d002", "ada").await;
     assert!(store.user(app, user("ada")).await.unwrap().attributes.is_empty());
     store.delete_user(app, user("ada"), true, NOW).await.unwrap();
     assert_eq!(user_of(store, app, "d002").await, None, "the device is kept and logged out");
 }
 
-/// A notification that was due before does not reach a later user of the same id.
+/// A notification that was due before does not reach a later user with the same id.
 #[apply(contract)]
 async fn a_notification_to_an_erased_user_does_not_reach_the_next_one(store: &Store) {
     let app = fixtures::app(store).await;

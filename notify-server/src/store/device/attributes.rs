@@ -1,6 +1,6 @@
 //! Attributes of devices and users. `device_attributes` has the values that count for a device: its
-//! own values, and copies of the values of its user, so that devices are found by value without a
-//! look at users.
+//! own values, and copies of the values of its user, so that devices can be found by value without
+//! reading users.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError, UserNo};
 /// The most names of attributes of an application. Their rows stay until the application is erased.
 const ATTRIBUTE_NAMES_MAX: i64 = 10_000;
 
-/// Changes the own attributes of a device.
+/// Changes a device's own attributes.
 pub(super) fn change_of_device(
     tx: &mut WriteTx<'_>,
     key: DeviceKey,
@@ -107,7 +107,7 @@ pub(in crate::store) fn change_of_user(
     Ok(())
 }
 
-/// Copies the attributes of a user to a device, except those that the device has itself.
+/// Copies the attributes of a user to a device, except those of which the device has its own value.
 pub(in crate::store) fn copy_to_device(
     tx: &Connection,
     user: UserNo,
@@ -210,8 +210,8 @@ fn number_of(connection: &Connection, app: AppNo, name: &str) -> Result<Option<i
     Ok(number)
 }
 
-/// The number of an attribute, which gets one if it is new. The numbers of an application are drawn
-/// under its lock.
+/// Returns the number of an attribute. A new attribute gets the next number of the application, whose lock the
+/// caller holds.
 fn number_or_insert(tx: &Connection, app: AppNo, name: &str) -> Result<i64, StoreError> {
     if let Some(number) = number_of(tx, app, name)? {
         return Ok(number);

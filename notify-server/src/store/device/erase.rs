@@ -91,7 +91,7 @@ impl ErasedIds {
     }
 }
 
-/// The state of a search for the requests that contain one of some ids.
+/// The state of a search for the requests that contain one of the ids.
 #[derive(Debug)]
 pub(in crate::store) struct RequestSearch {
     ids: ErasedIds,

@@ -29,7 +29,7 @@ impl ConditionFields {
     }
 }
 
-/// Writes the fields of a device. Its user stays.
+/// Writes the fields of a device. Does not change its user.
 pub(super) fn write(
     tx: &Connection,
     key: DeviceKey,

@@ -68,7 +68,7 @@ pub struct DeviceFacts {
     pub is_named: bool,
     /// Whether the device has the tag of the notification set to true.
     pub has_tag: bool,
-    /// Whether it belonged to a named user when the notification became due, and does not any more.
+    /// Whether it belonged to a named user when the notification became due, and no longer does.
     pub user_changed: bool,
     /// The first condition of the audience that the device does not meet, as an expression.
     pub unmet: Option<String>,
@@ -209,7 +209,7 @@ fn dispatch_names(dispatch: &Dispatch, key: DeviceKey) -> bool {
     }
 }
 
-/// The named user whose device it was when the notification became due.
+/// The named user to whom the device belonged when the notification became due.
 fn user_in(dispatch: &Dispatch, key: DeviceKey) -> Option<UserNo> {
     match &dispatch.source {
         AudienceSource::Named { keys, users: Some(users), .. } => {
@@ -562,8 +562,8 @@ fn count_tagged(
 const SAMPLE_PARTS: i64 = 100;
 
 /// Counts the devices of a platform that meet a condition. The count is exact if at most
-/// [`DEVICES_SCANNED_MAX`] devices have to be looked at. Otherwise it is estimated from as many, spread
-/// evenly.
+/// [`DEVICES_SCANNED_MAX`] devices have to be looked at. Otherwise it is estimated from a sample of so many
+/// devices, spread evenly over the platform.
 fn count_matching(
     connection: &Connection,
     app: AppNo,

@@ -23,12 +23,12 @@ struct Notification {
     ids: BTreeSet<String>,
     /// The users that the ids named when the notification became due, sorted; `None` before.
     users: Option<Vec<UserNo>>,
-    /// The number of ids that named nobody then.
+    /// The number of ids that were unknown then.
     unknown: u64,
     /// The users that it reached, once the outcomes are deleted.
     reached: Option<Vec<UserNo>>,
     has_ended: bool,
-    /// Whether devices in other zones follow.
+    /// Whether dispatches for other zones follow.
     has_later_zones: bool,
 }
 
@@ -52,8 +52,8 @@ impl Progress {
     }
 }
 
-/// Counts the users of notifications by whether they were reached, by the number of the notification.
-/// Notifications that name no users are left out.
+/// Counts the users of notifications by state. The key is the number of the notification. Notifications that
+/// name no users are left out.
 pub(in crate::store) fn counts(
     connection: &Connection,
     numbers: &[i64],
@@ -86,7 +86,7 @@ fn count(notification: &Notification, progress: Option<UserProgress>) -> UserCou
 }
 
 /// Lists the users of a notification: first those that exist, in the order of their creation, then
-/// the ids that name nobody.
+/// the unknown ids.
 pub(super) fn list(
     connection: &Connection,
     app: AppNo,
@@ -203,7 +203,7 @@ impl Notification {
     /// The progress of each user before any delivery; `None` if the notification has not become due.
     fn begin(&self) -> Option<UserProgress> {
         let Some(users) = &self.users else {
-            // It was canceled before it became due, so it names nobody.
+            // It was canceled before it became due, so its users were never fixed.
             return self.has_ended.then(BTreeMap::new);
         };
         let is_pending = self.has_later_zones && !self.has_ended;
@@ -232,7 +232,7 @@ impl Notification {
             .collect::<Result<HashMap<UserNo, String>, _>>()?;
         let current = user::numbers_by_id(connection, self.app, &ids)?;
         for id in ids {
-            // A user who was created since then is another one.
+            // A user who was created since then is a different user.
             let is_known = current.get(id).is_some_and(|user| progress.contains_key(user));
             if !is_known {
                 let user_id = Some(UserId::new(id).map_err(internal)?);
@@ -250,7 +250,7 @@ impl Notification {
     }
 }
 
-/// A dispatch to the devices of users, and what became of these devices so far.
+/// A dispatch to the devices of users, and the outcomes of these devices so far.
 struct UserDispatch {
     notification: NotificationNo,
     /// The devices, and the user of each.

@@ -338,7 +338,7 @@ impl Composer {
         (!self.audience.trim().is_empty()).then(|| expressions::parse(&self.audience))
     }
 
-    /// Why the text of `audience` is no expression.
+    /// Why the text of `audience` is not a valid expression.
     pub(super) fn expression_problem(&self) -> Option<ExpressionProblem> {
         if self.is_json { None } else { self.expression()?.err() }
     }
@@ -374,14 +374,14 @@ impl Composer {
         !self.is_json && !self.users.trim().is_empty()
     }
 
-    /// The command that sends the same; `None` if it has no option for a field.
+    /// The command that sends the same notification; `None` if it has no option for a field.
     pub(super) fn command(&self) -> Option<String> {
         let Composed { problems, .. } = self.compose();
         let has_button = self.buttons.iter().any(|button| *button != Button::default());
-        let names_nobody = self.has_users() && self.user_ids().is_empty();
+        let has_only_separators = self.has_users() && self.user_ids().is_empty();
         if self.is_json
             || has_button
-            || names_nobody
+            || has_only_separators
             || self.text.is_empty()
             || !problems.is_empty()
         {
@@ -550,15 +550,15 @@ mod tests {
     }
 
     #[test]
-    fn users_are_separated_by_lines_or_commas_and_a_list_of_none_stays_one() {
+    fn users_are_separated_by_lines_or_commas_and_an_empty_list_is_sent() {
         let composer = Composer::of_form(&form("text=Hi&users=ada,+bob%0D%0A%0D%0Acy,"));
         assert_eq!(
             body(&composer),
             serde_json::json!({"text": "Hi", "user_ids": ["ada", "bob", "cy"]})
         );
-        let nobody = Composer::of_form(&form("text=Hi&users=+,&platform=ios"));
-        assert_eq!(body(&nobody)["user_ids"], serde_json::json!([]));
-        assert!(nobody.has_target() && nobody.command().is_none());
+        let no_ids = Composer::of_form(&form("text=Hi&users=+,&platform=ios"));
+        assert_eq!(body(&no_ids)["user_ids"], serde_json::json!([]));
+        assert!(no_ids.has_target() && no_ids.command().is_none());
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use notify_core::Audience;
 
-/// Why a text is no expression.
+/// Why a text is not a valid expression.
 pub(super) struct ExpressionProblem {
     /// What is wrong.
     pub(super) what: String,
     /// The line that is wrong, and below it a line with a mark at the place.
     pub(super) place: String,
-    /// Whether it is the end of the text or its last word, so that the operator may still be typing.
+    /// Whether the error is at the end of the text or in its last word, which the operator may still be typing.
     pub(super) is_at_end: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Audience, ExpressionProblem> {
     })
 }
 
-/// Whether what follows the place of an error may be the beginning of something right.
+/// Whether `rest`, the text from the position of an error, may be the beginning of a valid token.
 fn is_unfinished(rest: &str) -> bool {
     let is_open_text = rest.strip_prefix('"').is_some_and(|text| !text.contains('"'));
     is_open_text || !rest.contains(|char: char| char.is_whitespace() || "(),".contains(char))

@@ -122,7 +122,7 @@ struct Notification {
     /// Whether the application is the playground's.
     is_playground: bool,
     counts: Vec<Count>,
-    /// The users whom the request names, by whether they were reached; empty if it names none.
+    /// The numbers of users by state; empty if the request names no users.
     users: Vec<Count>,
     /// The condition of the audience, as an expression.
     audience: Option<String>,
@@ -146,7 +146,7 @@ impl Count {
         self.name.parse::<DeliveryOutcome>().is_ok()
     }
 
-    /// Whether users can be listed by this name.
+    /// Whether this is the name of a state of users, by which they can be listed.
     fn is_state(&self) -> bool {
         self.name.parse::<UserState>().is_ok()
     }
@@ -335,7 +335,7 @@ impl UserRow {
         }
     }
 
-    /// Whether there was such a user.
+    /// Whether the user existed when the notification became due.
     fn is_known(&self) -> bool {
         self.user.state != UserState::Unknown
     }

@@ -164,7 +164,7 @@ impl AuditRow {
         self.entry.object.as_deref()?.strip_prefix("sha256:")
     }
 
-    /// What the hash is of.
+    /// What the hashed id identifies.
     fn hashed(&self) -> &'static str {
         if self.entry.action.ends_with("_user") { "user" } else { "device" }
     }

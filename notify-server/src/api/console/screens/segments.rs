@@ -18,8 +18,8 @@ use crate::api::console::{action, format, screen};
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 
-/// The page of a segment has the name in its query: a name can be a text that is no segment of a path, such as
-/// `..`.
+/// The page of a segment has the name in its query, because a name can be a text that a path cannot contain,
+/// such as `..`.
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}/segments", list),
@@ -145,7 +145,7 @@ impl SegmentPage {
         })
     }
 
-    /// The condition; `None` if the expression is wrong. The problem is then in the page.
+    /// The condition. If the expression is wrong, returns `None` and adds the problem to the page.
     fn audience(&mut self) -> Option<Audience> {
         match expressions::parse(&self.expression) {
             Ok(audience) => Some(audience),
@@ -166,7 +166,7 @@ impl SegmentPage {
         let Some(audience) = self.audience() else { return Ok(()) };
         let request = PreviewSegment::new(audience);
         let preview: Result<SegmentPreview, ApiError> =
-            visit.ask(scope, "/v1/segments/preview", &request).await;
+            visit.preview(scope, "/v1/segments/preview", &request).await;
         match preview {
             Ok(preview) => self.size = Some(Size::of(&preview)),
             Err(error) => self.problems = Problems::of(error)?,
@@ -187,7 +187,7 @@ async fn edit(visit: Visit) -> Result<Response, ApiError> {
 async fn submit(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let is_new = form.text("new") == "1";
-    // The name of an existing segment is shown again as it is. Browsers change its line breaks.
+    // The form returns the name of an existing segment, in which browsers change the line breaks.
     let name = if is_new { form.text("name").to_owned() } else { form.lines("name") };
     let mut page = SegmentPage::of(&visit, &scope, if is_new { "" } else { &name }).await?;
     page.name.clone_from(&name);

@@ -264,12 +264,12 @@ impl ExplanationBuilder<'_> {
         is_eligible
     }
 
-    /// Adds why the device does not belong to the audience now: its user, and the condition. Returns
-    /// whether it does not.
+    /// Adds why the device does not belong to the audience now: its user changed, or it does not meet the
+    /// condition. Returns whether there is such a reason.
     fn add_mismatches(&mut self) -> bool {
         let DeviceFacts { user_changed, unmet, .. } = &self.facts.device;
         if *user_changed {
-            let detail = "is not logged in now as the user to whom the notification went";
+            let detail = "is no longer logged in as the user that the notification names";
             self.add(None, StepKind::UserChanged, detail);
         }
         if let Some(unmet) = unmet {
@@ -499,8 +499,7 @@ impl ExplanationBuilder<'_> {
                     let detail = "the platform's provider was not configured";
                     self.add(Some(at), StepKind::ProviderNotConfigured, detail);
                 } else if reason == Some(reasons::USER_CHANGED) {
-                    let detail =
-                        "was no longer logged in as the user to whom the notification went";
+                    let detail = "was no longer logged in as the user that the notification names";
                     self.add(Some(at), StepKind::UserChanged, detail);
                 } else if reason == Some(reasons::FAILS_AUDIENCE) {
                     let now = match &self.facts.device.unmet {

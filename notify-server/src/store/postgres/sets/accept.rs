@@ -97,7 +97,7 @@ fn count_ids(target: &Target) -> usize {
     named_ids(target).count() + named_users(target).len()
 }
 
-/// The positions of the accepts of which at least one named id is a device or a user.
+/// The positions of the accepts with at least one known id of a device or a user.
 fn accepts_with_known_ids(
     tx: &SetTx<'_>,
     accepts: &[&AcceptNotification],
