@@ -130,16 +130,21 @@ impl LaneTask {
         if !self.is_initialized {
             self.init().await?;
         }
-        self.read_inbox().await?;
         // Some retries may have ended without an attempt: they were canceled, or erased with their
         // device.
         if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
-        if self.retries_due && self.may_claim_retries() {
-            self.start_retries().await?;
-        }
-        while self.has_capacity() {
+        // A page without a target takes no capacity, so a search for few devices opens all its pages in
+        // this loop. New work must not wait for them, nor a stop.
+        while !self.lane.context.stop.is_cancelled() {
+            self.read_inbox().await?;
+            if self.retries_due && self.may_claim_retries() {
+                self.start_retries().await?;
+            }
+            if !self.has_capacity() {
+                break;
+            }
             self.fill_ready().await?;
             let Some(dispatch) = self.ready.pop_front() else { break };
             match self.open_next_page(&dispatch).await {

@@ -242,6 +242,27 @@ async fn an_audience_is_reached_once_across_a_crash() {
     rig.stop().await;
 }
 
+/// The pages of the search have no targets, so they take no capacity and all open one after the other.
+#[tokio::test]
+async fn a_search_for_few_devices_does_not_delay_another_notification() {
+    let mut rig = Rig::new(4).await;
+    rig.config.page_rows = 1;
+    rig.devices(1_000).await;
+    rig.execute_raw(
+        "update devices set push_disabled = 1 where device_id not in ('d00000', 'd00999')",
+    );
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
+    let search = rig.broadcast().await;
+    rig.start();
+    rig.provider.arrived(1).await;
+    let other = CreateNotification::to_devices(["d00000"], [], "Hello").unwrap();
+    let other = rig.accept(other).await;
+    completed(&rig, &other).await;
+    completed(&rig, &search).await;
+    assert_eq!(rig.provider.journal(), ["token-d00000", "token-d00000", "token-d00999"]);
+    rig.stop().await;
+}
+
 /// No device is reached, so the notification ends at once.
 #[tokio::test]
 async fn a_condition_that_no_device_meets_completes_with_nothing_targeted() {

@@ -436,27 +436,31 @@ impl Matcher<'_> {
         keys: Keys,
         limit: usize,
     ) -> Result<Slice, StoreError> {
-        let looked_at = |to| {
-            self.connection
-                .prepare_cached(
-                    "select count(*), coalesce(max(key), 0) from (select key from device_fields
-                     where key > ?1 and key <= ?2 order by key limit ?3) looked_at",
-                )?
-                .query_row([keys.after, to, KEYS_PER_BATCH_MAX as i64], |row| {
-                    Ok((row.get::<i64>(0)? as usize, row.get::<i64>(1)?))
-                })
-        };
-        let (devices, last) = looked_at(keys.to)?;
-        let end = if devices < KEYS_PER_BATCH_MAX { keys.to } else { last };
+        let end = self
+            .connection
+            .prepare_cached(
+                "select key from device_fields where key > ?1 and key <= ?2
+                 order by key limit 1 offset ?3",
+            )?
+            .query_row([keys.after, keys.to, KEYS_PER_BATCH_MAX as i64 - 1], |row| row.get(0))
+            .optional()?
+            .unwrap_or(keys.to);
         let range = Keys { after: keys.after, to: end };
         let rows =
             filter.read(self.connection, &self.columns(), self.last_active_at(), range, limit)?;
         match rows.last() {
             Some(last) if rows.len() >= limit => {
                 let to = last.key;
-                Ok(Slice { rows, to, looked_at: looked_at(to)?.0 })
+                let looked_at = self
+                    .connection
+                    .prepare_cached(
+                        "select count(*) from device_fields where key > ?1 and key <= ?2",
+                    )?
+                    .query_row([keys.after, to], |row| row.get::<i64>(0))?;
+                Ok(Slice { rows, to, looked_at: looked_at as usize })
             }
-            Some(_) | None => Ok(Slice { rows, to: end, looked_at: devices }),
+            // At the end of the range there can be fewer, which makes no difference: nothing follows.
+            Some(_) | None => Ok(Slice { rows, to: end, looked_at: KEYS_PER_BATCH_MAX }),
         }
     }
 
