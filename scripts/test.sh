@@ -30,9 +30,10 @@ step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$pa
 
 scratch=$(mktemp -d)
 checks_pid=
+beside_pid=
 finish() {
-  local status=$?
-  if [ -n "$checks_pid" ]; then kill -- "-$checks_pid" 2>/dev/null || true; fi
+  local status=$? pid
+  for pid in $checks_pid $beside_pid; do kill -- "-$pid" 2>/dev/null || true; done
   rm -rf "$scratch"
   if [ "$status" -ne 0 ]; then printf '\n== failed: %s\n' "$part"; fi
 }
@@ -118,6 +119,10 @@ mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify
 # All suites that no other part runs, so that a new suite is never left out.
 mapfile -t e2e_suites < <(suites tests bench |
   grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
+# Suites that mostly wait, for leases, timeouts and disks. They run concurrently with the others.
+waiting_suites=(--test=crash --test=provider_faults --test=scale --test=unauthenticated)
+mapfile -t busy_suites < <(printf '%s\n' "${e2e_suites[@]}" |
+  grep -vxF -e "$(printf '%s\n' "${waiting_suites[@]}")")
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
   --test=isolation)
 
@@ -189,11 +194,14 @@ simulation() {
 
 e2e() {
   build "${e2e_suites[@]}"
-  step "the whole product"
-  cargo_test "${e2e_suites[@]}"
-  look_at_checks
+  step "the whole product; suites that mostly wait run concurrently"
+  begin_beside cargo_test "${waiting_suites[@]}"
+  cargo_test "${busy_suites[@]}"
   step "the API against its own description"
   ./scripts/fuzz-api.sh
+  step "suites that mostly wait"
+  end_beside
+  look_at_checks
   step "examples"
   local example name
   for example in examples/src/bin/*.rs; do
@@ -211,13 +219,29 @@ browsers() {
 
 postgres() {
   build "${postgres_suites[@]}" --test=crash
-  step "suites on PostgreSQL"
+  step "suites on PostgreSQL; crash tests run concurrently"
+  export NOTIFY_TEST_BACKEND=postgres
+  NOTIFY_CRASH_RUNS=5 begin_beside cargo_test --test=crash -- --test-threads=2 points kills_at
   # Two tests run at a time. With more, requests would exceed their 4 seconds for storage.
-  NOTIFY_TEST_BACKEND=postgres RUST_TEST_THREADS=2 cargo_test "${postgres_suites[@]}"
-  look_at_checks
+  RUST_TEST_THREADS=2 cargo_test "${postgres_suites[@]}"
   step "crash tests on PostgreSQL"
-  NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo_test --test=crash \
-    -- --test-threads=6 points kills_at
+  end_beside
+  unset NOTIFY_TEST_BACKEND
+}
+
+# Starts a command that runs concurrently with the next ones. Its output appears when it ends.
+begin_beside() {
+  set -m # a process group of its own, which can be killed as one
+  "$@" >"$scratch/beside" 2>&1 &
+  beside_pid=$!
+  set +m
+}
+end_beside() {
+  local status=0
+  wait "$beside_pid" || status=$?
+  beside_pid=
+  cat "$scratch/beside"
+  return "$status"
 }
 
 # -- The run -------------------------------------------------------------------------------------------
