@@ -8,13 +8,13 @@ use crate::{
     ACTION_BUTTONS_MAX, ButtonKind, CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX,
     CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
     EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
-    LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, ORIGIN_CHARS_MAX,
-    POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
-    StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
-    TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
-    WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
-    WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
-    WEBHOOK_EVENTS_MAX,
+    LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX,
+    OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX,
+    PollLayout, RECIPIENT_ID_CHARS_MAX, RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX,
+    TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX,
+    UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX,
+    WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX,
+    WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
 };
 
 /// Keywords of the schema of a model.
@@ -134,7 +134,7 @@ fn web_access_rules() -> Vec<ModelRules> {
 // Notifications and polls.
 
 /// The fields of a notification that a poll ignores. Only their type is checked.
-pub const IGNORED_BY_POLLS: [&str; 12] = [
+pub const IGNORED_BY_POLLS: [&str; 15] = [
     "text",
     "url",
     "image_url",
@@ -147,6 +147,9 @@ pub const IGNORED_BY_POLLS: [&str; 12] = [
     "ios_settings",
     "web_push_settings",
     "social_messenger_settings",
+    "ios_options",
+    "android_options",
+    "web_options",
 ];
 
 fn notification_rules() -> Vec<ModelRules> {
@@ -168,6 +171,9 @@ fn notification_rules() -> Vec<ModelRules> {
             "WebPushAction",
             vec![("title", required()), ("icon", url()), ("url", uri())],
         ),
+        ios_options(),
+        android_options(),
+        ModelRules::new("WebOptions", vec![("icon", url()), ("badge", url())]),
         create_poll(),
         ModelRules::new("CreateAnswer", vec![("image_url", url())]),
         ModelRules::new("AnswerPoll", vec![("device_id", id())]),
@@ -222,6 +228,36 @@ fn report_notification() -> ModelRules {
     ]);
     ModelRules::new("ReportNotification", fields)
         .together(json!({ "allOf": [to_platforms(), message_or_poll()] }))
+}
+
+fn ios_options() -> ModelRules {
+    let option_text = || up_to(OPTION_CHARS_MAX);
+    ModelRules::new(
+        "IosOptions",
+        vec![
+            ("subtitle", option_text()),
+            ("thread_id", option_text()),
+            ("category", option_text()),
+            ("interruption_level", optional_one_of("InterruptionLevel")),
+            ("relevance_score", json!({ "minimum": 0, "maximum": RELEVANCE_SCORE_MAX })),
+        ],
+    )
+}
+
+fn android_options() -> ModelRules {
+    let option_text = || up_to(OPTION_CHARS_MAX);
+    let count = json!({ "format": "int64", "minimum": 0, "maximum": NOTIFICATION_COUNT_MAX });
+    ModelRules::new(
+        "AndroidOptions",
+        vec![
+            ("channel_id", option_text()),
+            ("icon", option_text()),
+            ("color", json!({ "pattern": COLOR })),
+            ("notification_count", count),
+            ("visibility", optional_one_of("AndroidVisibility")),
+            ("analytics_label", option_text()),
+        ],
+    )
 }
 
 fn to_platforms() -> Value {
@@ -630,6 +666,8 @@ const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
 /// `YYYY-MM-DDTHH:MM`, or empty. Validation also checks that the day exists.
 const LOCAL_TIME: &str =
     "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";
+/// A color as `#rrggbb`, or empty.
+const COLOR: &str = "^(?:#[0-9A-Fa-f]{6})?$";
 /// Visible ASCII, or empty.
 const VISIBLE_ASCII: &str = "^[!-~]*$";
 /// A key that FCM does not reserve.

@@ -1,11 +1,13 @@
 //! Notifications: requests, their validated forms, and responses.
 
 mod explain;
+mod options;
 mod request;
 mod response;
 mod valid;
 
 pub use explain::*;
+pub use options::*;
 pub use request::*;
 pub use response::*;
 pub use valid::*;

@@ -1,7 +1,7 @@
 //! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
 use crate::json::{JsonObject, Object};
-use crate::notification::Priority;
+use crate::notification::{AndroidOptions, IosOptions, Priority, WebOptions};
 use crate::request::model;
 use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
 
@@ -116,6 +116,18 @@ model! {
         pub web_push_settings: Option<WebPushSettings>,
         /// Settings on Messenger.
         pub social_messenger_settings: Option<MessengerSettings>,
+        /// How iOS shows the notification.
+        pub ios_options: Option<IosOptions>,
+        /// How Android shows the notification.
+        pub android_options: Option<AndroidOptions> = |object| {
+            if object.has("poll") {
+                object.object("android_options", AndroidOptions::read_ignored)
+            } else {
+                object.optional("android_options")
+            }
+        },
+        /// How a browser shows the notification.
+        pub web_options: Option<WebOptions>,
         /// Makes the notification a poll; most other settings are ignored then.
         pub poll: Option<CreatePoll>,
     }
@@ -427,6 +439,39 @@ impl CreateNotification {
     pub fn view_button(mut self, text: impl Into<String>) -> Self {
         let settings = MessengerSettings { view_button: Some(text.into()) };
         self.content.social_messenger_settings = Some(settings);
+        self
+    }
+
+    /// How iOS shows the notification.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, InterruptionLevel, IosOptions, Platform, Request, Timestamp};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "Your taxi is here")
+    ///     .ios_options(IosOptions {
+    ///         subtitle: Some("At the main entrance".into()),
+    ///         interruption_level: Some(InterruptionLevel::TimeSensitive.to_string()),
+    ///         ..IosOptions::default()
+    ///     });
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn ios_options(mut self, options: IosOptions) -> Self {
+        self.content.ios_options = Some(options);
+        self
+    }
+
+    /// How Android shows the notification.
+    #[must_use]
+    pub fn android_options(mut self, options: AndroidOptions) -> Self {
+        self.content.android_options = Some(options);
+        self
+    }
+
+    /// How a browser shows the notification.
+    #[must_use]
+    pub fn web_options(mut self, options: WebOptions) -> Self {
+        self.content.web_options = Some(options);
         self
     }
 

@@ -7,9 +7,10 @@ use jiff::civil;
 use serde_json::value::RawValue;
 
 use super::{
-    COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX, IosSettings, NotificationContent,
-    ReportNotification, SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
-    WEB_PUSH_ACTIONS_MIN, WebPushAction,
+    AndroidPresentation, COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX,
+    IosPresentation, IosSettings, NotificationContent, ReportNotification, SCHEDULE_AHEAD_DAYS_MAX,
+    TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WebPresentation,
+    WebPushAction,
 };
 use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
@@ -187,6 +188,12 @@ pub struct Message {
     pub web_push_actions: Vec<ActionButton>,
     /// Label of the button on Messenger and the chat app that opens the url; `View` when absent.
     pub view_button: Option<String>,
+    /// How iOS shows it.
+    pub ios: IosPresentation,
+    /// How Android shows it.
+    pub android: AndroidPresentation,
+    /// How a browser shows it.
+    pub web: WebPresentation,
 }
 
 /// Badge and sound on iOS.
@@ -552,6 +559,9 @@ fn check_message(text: String, content: NotificationContent, validator: &mut Val
             .map(|settings| check_actions(settings.actions, validator))
             .unwrap_or_default(),
         view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
+        ios: content.ios_options.unwrap_or_default().check(validator),
+        android: content.android_options.unwrap_or_default().check(validator),
+        web: content.web_options.unwrap_or_default().check(validator),
     }
 }
 

@@ -71,6 +71,11 @@ fn message() -> Value {
         "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example/i.png",
             "action": "a", "url": "a://b"}]},
         "social_messenger_settings": {"view_button": "v"},
+        "ios_options": {"subtitle": "s", "thread_id": "t", "category": "c",
+            "interruption_level": "active"},
+        "android_options": {"channel_id": "c", "icon": "i", "color": "#000000",
+            "visibility": "public", "analytics_label": "l"},
+        "web_options": {"icon": "https://a.example/i.png", "badge": "https://a.example/b.png"},
         "send_at_local": "2026-01-02T10:00", "priority": "high", "collapse_key": "c",
     })
 }
@@ -93,7 +98,7 @@ fn template(features: &[Value]) -> Value {
 
 #[test]
 fn notification_texts_are_limited() {
-    assert_eq!(check_lengths::<CreateNotification>(&message()), 18);
+    assert_eq!(check_lengths::<CreateNotification>(&message()), 29);
     let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
         "device_ids": ["c"]});
     assert_eq!(check_lengths::<CreateNotification>(&devices), 4);

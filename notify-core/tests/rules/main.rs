@@ -15,6 +15,7 @@ mod lengths;
 mod messages;
 mod models;
 mod notifications;
+mod options;
 mod polls;
 mod properties;
 mod pure;

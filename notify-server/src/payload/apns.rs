@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use notify_core::{Platform, Priority};
+use notify_core::{IosPresentation, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
@@ -122,20 +122,46 @@ impl Serialize for Aps<'_> {
         let Root { title, shown } = self.0;
         let ios = shown.message.and_then(|message| message.ios_alert.as_ref());
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("alert", &Alert { title, body: shown.text })?;
+        let options = shown.message.map(|message| &message.ios);
+        let subtitle = options.and_then(|options| options.subtitle.as_deref());
+        map.serialize_entry("alert", &Alert { title, subtitle, body: shown.text })?;
         if let Some(ios) = ios {
             map.serialize_entry("badge", &ios.badge)?;
         }
         map.serialize_entry("sound", ios.map_or("default", |ios| ios.sound.as_str()))?;
-        if shown.image_url.is_some() || shown.campaign_id.is_some() {
+        if let Some(options) = options {
+            write_options(options, &mut map)?;
+        }
+        let is_enriched = shown.image_url.is_some() || shown.campaign_id.is_some();
+        let mutable_content = options.and_then(|options| options.mutable_content);
+        if mutable_content.unwrap_or(is_enriched) {
             map.serialize_entry("mutable-content", &1)?;
         }
         map.end()
     }
 }
 
+/// Writes the options that are members of `aps` of their own.
+fn write_options<M: SerializeMap>(options: &IosPresentation, map: &mut M) -> Result<(), M::Error> {
+    if let Some(thread_id) = &options.thread_id {
+        map.serialize_entry("thread-id", thread_id)?;
+    }
+    if let Some(category) = &options.category {
+        map.serialize_entry("category", category)?;
+    }
+    if let Some(level) = options.interruption_level {
+        map.serialize_entry("interruption-level", &level)?;
+    }
+    if let Some(score) = options.relevance_score {
+        map.serialize_entry("relevance-score", &score)?;
+    }
+    Ok(())
+}
+
 #[derive(serde::Serialize)]
 struct Alert<'a> {
     title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subtitle: Option<&'a str>,
     body: &'a str,
 }

@@ -11,8 +11,9 @@ mod web_push;
 
 use notify_core::json::JsonObject;
 use notify_core::{
-    ActionButton, AnswerId, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
-    NotificationId, Platform, PollLayout, Priority, Timestamp,
+    ActionButton, AndroidPresentation, AndroidVisibility, AnswerId, CampaignRef, Content, Extra,
+    InterruptionLevel, IosAlert, IosPresentation, Message, NewAnswer, NewPoll, NotificationId,
+    Platform, PollLayout, Priority, Timestamp, WebPresentation,
 };
 use serde_json::{Value, json};
 
@@ -122,6 +123,38 @@ fn full() -> Given {
     })
 }
 
+/// A message with every option.
+fn with_options() -> Message {
+    Message {
+        text: "Hi".to_owned(),
+        ios: IosPresentation {
+            subtitle: Some("Soon".to_owned()),
+            thread_id: Some("orders".to_owned()),
+            category: Some("ORDER".to_owned()),
+            interruption_level: Some(InterruptionLevel::TimeSensitive),
+            relevance_score: Some(0.25),
+            mutable_content: Some(true),
+        },
+        android: AndroidPresentation {
+            channel_id: Some("orders".to_owned()),
+            icon: Some("parcel".to_owned()),
+            color: Some("#0a0B0c".to_owned()),
+            notification_count: Some(12),
+            visibility: Some(AndroidVisibility::Private),
+            analytics_label: Some("spring".to_owned()),
+            direct_boot_ok: Some(false),
+        },
+        web: WebPresentation {
+            icon: Some("https://i.example/i.png".to_owned()),
+            badge: Some("https://i.example/b.png".to_owned()),
+            require_interaction: Some(true),
+            silent: Some(false),
+            renotify: Some(true),
+        },
+        ..Message::default()
+    }
+}
+
 fn poll() -> Given {
     let answer = |text: &str| NewAnswer { text: text.to_owned(), image_url: None };
     Given::content(Content::Poll(NewPoll {
@@ -136,6 +169,8 @@ fn raw() -> Given {
     Given::message(Message {
         text: "unused".to_owned(),
         url: Some("https://unused.example".to_owned()),
+        ios: with_options().ios,
+        android: with_options().android,
         android_json: Some(object(
             r#"{"b": "text \u00e4", "a": {"x" : 1}, "n": 1.50, "t": true, "z": null, "l": [1, "2"]}"#,
         )),
@@ -222,4 +257,18 @@ fn a_long_title_is_shortened_to_fit_and_a_short_one_never() {
     assert!(given.web()["title"].as_str().unwrap().ends_with('…'));
     let hopeless = Given { app_name: "ä".repeat(3_000), ..Given::text("x".repeat(4_000)) };
     assert!(to_apns::render(&hopeless.context()).unwrap_err().bytes > 10_000);
+}
+
+#[test]
+fn fcm_counts_the_options_that_the_device_receives() {
+    let size = |message: Message| {
+        to_fcm::render(&Given::message(message).context(), false).unwrap().counted_bytes
+    };
+    let plain = Message { text: "Hi".to_owned(), ..Message::default() };
+    let received = "channel_idorders".len()
+        + "iconparcel".len()
+        + "color#0a0B0c".len()
+        + "notification_count12".len()
+        + "visibilityPRIVATE".len();
+    assert_eq!(size(with_options()) - size(plain), received);
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use notify_core::{ActionButton, Platform, Priority};
+use notify_core::{ActionButton, Platform, Priority, WebPresentation};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{RenderContext, TooLarge, collapse_identity, push_topic};
@@ -86,10 +86,34 @@ impl Serialize for Root<'_> {
             let actions: Vec<_> = actions.iter().map(Action::of).collect();
             map.serialize_entry("actions", &actions)?;
         }
+        if let Some(message) = shown.message {
+            write_options(&message.web, &mut map)?;
+        }
         map.serialize_entry("tag", self.tag)?;
         map.serialize_entry("data", &Data(shown))?;
         map.end()
     }
+}
+
+/// Writes the options under their names in the Notifications API.
+fn write_options<M: SerializeMap>(options: &WebPresentation, map: &mut M) -> Result<(), M::Error> {
+    let urls = [("icon", &options.icon), ("badge", &options.badge)];
+    for (name, url) in urls {
+        if let Some(url) = url {
+            map.serialize_entry(name, url)?;
+        }
+    }
+    let flags = [
+        ("requireInteraction", options.require_interaction),
+        ("silent", options.silent),
+        ("renotify", options.renotify),
+    ];
+    for (name, flag) in flags {
+        if let Some(flag) = flag {
+            map.serialize_entry(name, &flag)?;
+        }
+    }
+    Ok(())
 }
 
 struct Data<'a>(&'a DisplayFields<'a>);

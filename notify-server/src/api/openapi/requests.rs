@@ -279,7 +279,9 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         return without_limits(&schemas[name], schemas);
     }
     if let Some(variants) = schema["oneOf"].as_array() {
-        let variants = variants.iter().map(|variant| without_limits(variant, schemas));
+        // A constant, such as the empty text that equals an absent name, is within the other variants.
+        let variants = variants.iter().filter(|variant| variant.get("const").is_none());
+        let variants = variants.map(|variant| without_limits(variant, schemas));
         return with_description(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
     }
     let mut bare = Map::new();

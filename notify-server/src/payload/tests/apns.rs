@@ -4,7 +4,7 @@ use http::HeaderMap;
 use notify_core::{CampaignRef, Message, NotificationId, Priority};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, poll, raw};
+use super::{Given, ID, full, poll, raw, with_options};
 use crate::payload::apns;
 
 #[test]
@@ -36,6 +36,29 @@ fn apns_carries_every_setting() {
             "order": {"id": 7},
         })
     );
+}
+
+#[test]
+fn apns_carries_every_option() {
+    assert_eq!(
+        Given::message(with_options()).apns(),
+        json!({
+            "aps": {
+                "alert": {"title": "Shop", "subtitle": "Soon", "body": "Hi"},
+                "sound": "default",
+                "thread-id": "orders",
+                "category": "ORDER",
+                "interruption-level": "time-sensitive",
+                "relevance-score": 0.25,
+                "mutable-content": 1,
+            },
+            "notification_id": ID,
+        })
+    );
+    let mut closed = with_options();
+    closed.ios.mutable_content = Some(false);
+    closed.campaign = Some(CampaignRef::Default);
+    assert_eq!(Given::message(closed).apns()["aps"]["mutable-content"], Value::Null);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Whole bodies on FCM.
 
-use notify_core::Priority;
+use notify_core::{CampaignRef, Priority};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, poll, raw};
+use super::{Given, ID, full, poll, raw, with_options};
 use crate::payload::fcm;
 
 #[test]
@@ -79,6 +79,44 @@ fn fcm_sends_enriched_notifications_as_data_when_configured() {
             },
             "android": {"priority": "HIGH", "ttl": "3600s"},
         }})
+    );
+}
+
+#[test]
+fn fcm_carries_every_option() {
+    assert_eq!(
+        Given::message(with_options()).fcm(false),
+        json!({"message": {
+            "token": "t0ken",
+            "notification": {"title": "Shop", "body": "Hi"},
+            "data": {"notification_id": ID},
+            "android": {
+                "priority": "HIGH",
+                "ttl": "3600s",
+                "direct_boot_ok": false,
+                "notification": {
+                    "tag": ID,
+                    "channel_id": "orders",
+                    "icon": "parcel",
+                    "color": "#0a0B0c",
+                    "notification_count": 12,
+                    "visibility": "PRIVATE",
+                },
+                "fcm_options": {"analytics_label": "spring"},
+            },
+        }})
+    );
+    let mut enriched = with_options();
+    enriched.campaign = Some(CampaignRef::Default);
+    assert_eq!(
+        Given::message(enriched).fcm(true)["message"]["android"],
+        json!({
+            "priority": "HIGH",
+            "ttl": "3600s",
+            "direct_boot_ok": false,
+            "fcm_options": {"analytics_label": "spring"},
+        }),
+        "a message of data alone has no place for what is shown"
     );
 }
 

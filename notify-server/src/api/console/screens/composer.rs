@@ -11,6 +11,7 @@ use notify_core::{
 use serde_json::Value;
 
 use super::expressions::{self, ExpressionProblem};
+use super::platform_options::PlatformOptions;
 use crate::api::console::form::{Form, new_key};
 use crate::api::console::format;
 
@@ -60,6 +61,7 @@ pub(super) struct Composer {
     /// The buttons in a browser.
     pub(super) buttons: [Button; BUTTONS_MAX],
     pub(super) view_button: String,
+    pub(super) options: PlatformOptions,
     /// The number of devices that the operator typed to confirm it.
     pub(super) confirm: String,
     /// The `Idempotency-Key` of the form.
@@ -104,12 +106,12 @@ fn audience_fields(condition: &Value) -> (String, String) {
     (String::new(), audience.to_string())
 }
 
-fn optional(text: &str) -> Option<String> {
+pub(super) fn optional(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A whole number; adds a problem if the text is something else.
-fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
+pub(super) fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
     let number = text.parse().ok();
     if number.is_none() && !text.is_empty() {
         problems.push(format!("{path}: must be a whole number"));
@@ -156,6 +158,7 @@ impl Composer {
                 url: text(&format!("button_{place}_url")),
             }),
             view_button: text("view_button"),
+            options: PlatformOptions::of_form(form),
             confirm: text("confirm"),
             key: if is_key { key.to_owned() } else { new_key() },
         };
@@ -221,6 +224,7 @@ impl Composer {
                 url: text(&actions[place]["url"]),
             }),
             view_button: text(&request["social_messenger_settings"]["view_button"]),
+            options: PlatformOptions::of_request(request),
             ..Self::empty()
         }
     }
@@ -271,7 +275,7 @@ impl Composer {
                 ..WebPushAction::default()
             })
             .collect();
-        NotificationContent {
+        let mut content = NotificationContent {
             tags: optional(&self.tag).map(|tag| vec![tag]),
             url: optional(&self.url),
             image_url: optional(&self.image_url),
@@ -283,7 +287,9 @@ impl Composer {
             social_messenger_settings: optional(&self.view_button)
                 .map(|label| MessengerSettings { view_button: Some(label) }),
             ..NotificationContent::default()
-        }
+        };
+        self.options.add_to(&mut content, problems);
+        content
     }
 
     /// `send_at` or `send_at_local`.
@@ -382,6 +388,7 @@ impl Composer {
         if self.is_json
             || has_button
             || names_nobody
+            || !self.options.is_empty()
             || self.text.is_empty()
             || !problems.is_empty()
         {
@@ -445,6 +452,7 @@ impl Composer {
             [&self.title, &self.android_sound, &self.badge, &self.ios_sound, &self.view_button];
         texts.iter().any(|text| !text.is_empty())
             || self.buttons.iter().any(|button| *button != Button::default())
+            || !self.options.is_empty()
     }
 
     /// Whether a setting of the delivery is given.
@@ -507,6 +515,37 @@ mod tests {
                 "send_at: must be a date and a time",
                 "ttl_seconds: must be a whole number",
                 "ios_settings.badge: must be a whole number"
+            ]
+        );
+    }
+
+    #[test]
+    fn options_make_their_objects() {
+        let composer = Composer::of_form(&form(
+            "text=Hi&ios_options.subtitle=Soon&ios_options.relevance_score=0.5\
+             &ios_options.mutable_content=false&android_options.color=%23ff8800\
+             &android_options.notification_count=2&web_options.renotify=true",
+        ));
+        let expected = serde_json::json!({
+            "text": "Hi",
+            "ios_options": {"subtitle": "Soon", "relevance_score": 0.5, "mutable_content": false},
+            "android_options": {"color": "#ff8800", "notification_count": 2},
+            "web_options": {"renotify": true},
+        });
+        assert_eq!(body(&composer), expected);
+        assert_eq!(composer.command(), None, "the command has no option for them");
+        let again = sent_again(&expected.to_string());
+        assert!(!again.is_json && again.options == composer.options, "{again:?}");
+        let wrong = Composer::of_form(&form(
+            "ios_options.relevance_score=much&android_options.notification_count=x\
+             &web_options.silent=maybe",
+        ));
+        assert_eq!(
+            wrong.compose().problems,
+            [
+                "web_options.silent: must be true or false",
+                "ios_options.relevance_score: must be a number",
+                "android_options.notification_count: must be a whole number",
             ]
         );
     }
