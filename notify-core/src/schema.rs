@@ -217,7 +217,50 @@ fn create_notification() -> ModelRules {
         { "properties": { "send_at_local": unset() } },
     ] });
     ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, schedule, message_or_poll()] }))
+        .together(json!({ "allOf": [target, schedule, content(Some(silent_message()))] }))
+}
+
+/// A notification that shows nothing. The server's OpenAPI document adds the keywords of the fields in
+/// [`IGNORED_BY_POLLS`].
+fn silent_message() -> Value {
+    let null = || json!({ "type": "null" });
+    let shown = ["channel_id", "icon", "color", "visibility"].map(|name| (name, unset()));
+    let mut android = Map::from_iter(shown.map(|(name, absent)| (name.to_owned(), absent)));
+    android.insert("notification_count".to_owned(), null());
+    let mut properties = Map::new();
+    properties.insert("silent".to_owned(), json!({ "const": true }));
+    properties.extend(["text", "image_url"].map(|name| (name.to_owned(), unset())));
+    const ABSENT: [&str; 9] = [
+        "poll",
+        "android_json",
+        "ios_json",
+        "android_settings",
+        "ios_settings",
+        "web_push_settings",
+        "social_messenger_settings",
+        "ios_options",
+        "web_options",
+    ];
+    properties.extend(ABSENT.map(|name| (name.to_owned(), null())));
+    let phones = json!({ "properties": {
+        "platforms": { "type": ["array", "null"], "items": { "enum": ["android", "ios"] } },
+    } });
+    let device_ids = ["android_device_ids", "ios_device_ids", "device_ids"].map(|name| {
+        json!({ "required": [name], "properties": { name: { "type": "array", "minItems": 1 } } })
+    });
+    let data = ["url", "campaign_id", "custom_json_key"]
+        .map(|name| json!({ "required": [name], "properties": { name: given() } }));
+    json!({
+        "title": "silent",
+        "required": ["silent"],
+        "properties": properties,
+        "allOf": [
+            { "properties": { "android_options": { "properties": android } } },
+            { "anyOf": [phones, device_ids[0], device_ids[1], device_ids[2]] },
+            { "anyOf": data },
+            extra_pair(),
+        ],
+    })
 }
 
 fn report_notification() -> ModelRules {
@@ -227,7 +270,7 @@ fn report_notification() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
     ModelRules::new("ReportNotification", fields)
-        .together(json!({ "allOf": [to_platforms(), message_or_poll()] }))
+        .together(json!({ "allOf": [to_platforms(), content(None)] }))
 }
 
 fn ios_options() -> ModelRules {
@@ -296,34 +339,43 @@ fn notification_content() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A poll, or a message that satisfies the rules of its settings. The server's OpenAPI document moves the
-/// keywords of the fields in [`IGNORED_BY_POLLS`] here.
-fn message_or_poll() -> Value {
+/// A poll, a message that satisfies the rules of its settings, or a silent message. The server's OpenAPI
+/// document moves the keywords of the fields in [`IGNORED_BY_POLLS`] here.
+fn content(silent_message: Option<Value>) -> Value {
+    let mut message = json!({
+        "title": "message",
+        "required": ["text"],
+        "properties": { "text": given(), "poll": { "type": "null" } },
+        "allOf": [extra_pair()],
+    });
+    let mut poll = json!({
+        "title": "poll",
+        "required": ["poll"],
+        "properties": { "poll": { "type": "object" } },
+    });
+    if silent_message.is_some() {
+        for kind in [&mut message, &mut poll] {
+            kind["properties"]["silent"] = json!({ "enum": [null, false] });
+        }
+    }
+    let kinds: Vec<Value> = [message, poll].into_iter().chain(silent_message).collect();
+    json!({ "anyOf": kinds })
+}
+
+/// The key and the value of extra data, which require each other.
+fn extra_pair() -> Value {
     json!({ "anyOf": [
         {
-            "title": "message",
-            "required": ["text"],
-            "properties": { "text": given(), "poll": { "type": "null" } },
-            // Key and value require each other.
-            "anyOf": [
-                {
-                    "required": ["custom_json_key", "custom_json_value"],
-                    "properties": {
-                        "custom_json_key": given(),
-                        "custom_json_value": { "type": "object" },
-                    },
-                },
-                { "properties": {
-                    "custom_json_key": unset(),
-                    "custom_json_value": { "type": "null" },
-                } },
-            ],
+            "required": ["custom_json_key", "custom_json_value"],
+            "properties": {
+                "custom_json_key": given(),
+                "custom_json_value": { "type": "object" },
+            },
         },
-        {
-            "title": "poll",
-            "required": ["poll"],
-            "properties": { "poll": { "type": "object" } },
-        },
+        { "properties": {
+            "custom_json_key": unset(),
+            "custom_json_value": { "type": "null" },
+        } },
     ] })
 }
 

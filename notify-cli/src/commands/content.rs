@@ -7,12 +7,13 @@ use notify_client::notify_core::{
 
 use crate::input;
 
-/// The content of a notification. Polls and web push buttons need `--file`.
+/// The content of a notification. Polls, web push buttons and the options of platforms need
+/// `--file`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct ContentArgs {
-    /// Main text.
-    #[arg(long, required_unless_present = "file")]
+    /// Main text. Required, unless the notification is silent.
+    #[arg(long)]
     pub(crate) text: Option<String>,
     /// Only devices that have this tag set to true.
     #[arg(long)]
@@ -78,8 +79,8 @@ impl ContentArgs {
             social_messenger_settings: self
                 .view_button
                 .map(|text| MessengerSettings { view_button: Some(text) }),
-            web_push_settings: None,
-            poll: None,
+            // The options of platforms, buttons of browsers and polls need `--file`.
+            ..NotificationContent::default()
         };
         (self.text, content)
     }

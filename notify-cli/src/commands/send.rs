@@ -58,6 +58,9 @@ pub(crate) struct Send {
     /// Follow the notification until every delivery has an outcome, like `notify watch`.
     #[arg(long, conflicts_with = "preview")]
     watch: bool,
+    /// Wake the app with --url, --campaign or --custom-json-key and show nothing; on Android and iOS alone.
+    #[arg(long, conflicts_with_all = ["file", "text"])]
+    silent: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -146,12 +149,19 @@ const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web,
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
     --user ID, --android-device ID or --ios-device ID";
 
+/// The error of a command without a text.
+const NO_TEXT: &str =
+    "no text: give --text TEXT, or --silent for a notification that shows nothing";
+
 /// Runs the command.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
     let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
+        None if args.content.text.is_none() && !args.silent => {
+            return Err(Failure::Usage(NO_TEXT.to_owned()));
+        }
         None => notification(args)?,
     };
     let notify = session.client()?;
@@ -348,6 +358,7 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
         ttl_seconds: args.timing.ttl,
         priority: args.timing.priority,
         collapse_key: args.timing.collapse_key,
+        silent: args.silent.then_some(true),
     })
 }
 
@@ -380,6 +391,9 @@ pub(crate) struct Report {
 pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<(), Failure> {
     let report = match &args.file {
         Some(path) => input::request(path)?,
+        None if args.content.text.is_none() => {
+            return Err(Failure::Usage("no text: give --text TEXT".to_owned()));
+        }
         None => report(args),
     };
     let created = session.client()?.notifications().report(&report).await?;

@@ -4,6 +4,7 @@ mod explain;
 mod options;
 mod request;
 mod response;
+mod silent;
 mod valid;
 
 pub use explain::*;

@@ -61,6 +61,9 @@ model! {
         /// Notifications with the same key replace each other on the device; 1 to 64 visible ASCII
         /// characters.
         pub collapse_key: Option<String>,
+        /// Wakes the app with `url`, `campaign_id` or extra data, and shows nothing; on Android and iOS
+        /// alone. Not with a text or anything else that shows.
+        pub silent: Option<bool>,
     }
 }
 
@@ -319,6 +322,24 @@ impl CreateNotification {
         Ok(Self { text: Some(text.into()), user_ids: Some(ids), ..Self::default() })
     }
 
+    /// A silent notification to every device of these platforms: it wakes the app and shows nothing. It
+    /// needs a url, a campaign or extra data, and goes to Android and iOS alone. Use
+    /// [`silent`](Self::silent) for other targets.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp, json::JsonObject};
+    ///
+    /// let changed = JsonObject::new(r#"{"inbox": 7}"#)?;
+    /// let refresh = CreateNotification::silent_to_platforms([Platform::Android, Platform::Ios])
+    ///     .extra("changed", changed);
+    /// assert!(refresh.validate(Timestamp(0)).is_ok());
+    /// # Ok::<(), notify_core::Violations>(())
+    /// ```
+    #[must_use]
+    pub fn silent_to_platforms(platforms: impl IntoIterator<Item = Platform>) -> Self {
+        Self::for_platforms(platforms).silent()
+    }
+
     /// A poll to every device of these platforms.
     ///
     /// ```
@@ -343,6 +364,14 @@ impl CreateNotification {
     #[must_use]
     pub fn on_platforms(mut self, platforms: impl IntoIterator<Item = Platform>) -> Self {
         self.platforms = Some(names(platforms));
+        self
+    }
+
+    /// Makes the notification silent: it wakes the app and shows nothing. Removes the text.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.text = None;
+        self.silent = Some(true);
         self
     }
 

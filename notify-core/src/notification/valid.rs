@@ -6,6 +6,7 @@ use std::hash::Hash;
 use jiff::civil;
 use serde_json::value::RawValue;
 
+use super::silent;
 use super::{
     AndroidPresentation, COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX,
     IosPresentation, IosSettings, NotificationContent, ReportNotification, SCHEDULE_AHEAD_DAYS_MAX,
@@ -151,6 +152,15 @@ impl Content {
         }
     }
 
+    /// Whether it wakes the app and shows nothing.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        match self {
+            Self::Message(message) => message.is_silent,
+            Self::Poll(_) => false,
+        }
+    }
+
     /// The campaign attached to the notification.
     #[must_use]
     pub fn campaign(&self) -> Option<CampaignRef> {
@@ -164,7 +174,7 @@ impl Content {
 /// The message of a notification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
-    /// Main text, not empty.
+    /// Main text; empty only if the message is silent.
     pub text: String,
     /// What a click opens: an absolute url of any scheme.
     pub url: Option<String>,
@@ -188,6 +198,8 @@ pub struct Message {
     pub web_push_actions: Vec<ActionButton>,
     /// Label of the button on Messenger and the chat app that opens the url; `View` when absent.
     pub view_button: Option<String>,
+    /// Whether it wakes the app and shows nothing; on Android and iOS alone.
+    pub is_silent: bool,
     /// How iOS shows it.
     pub ios: IosPresentation,
     /// How Android shows it.
@@ -302,7 +314,11 @@ impl CreateNotification {
         let priority = self.priority.as_deref();
         let priority = validator.optional_one_of(&path("priority"), priority).unwrap_or_default();
         let collapse_key = check_collapse_key(self.collapse_key, validator);
-        let content = check_content(self.text, self.content, validator);
+        let is_silent = self.silent == Some(true);
+        if is_silent {
+            silent::check(self.text.as_deref(), &self.content, validator);
+        }
+        let content = check_content(self.text, self.content, is_silent, validator);
         Some(Notification {
             recipients: Recipients { target: target?, tag, audience: self.audience },
             content: content?,
@@ -344,11 +360,16 @@ impl CreateNotification {
                 validator.violation(&path(name), EMPTY_IDS);
             }
         }
+        let is_silent = self.silent == Some(true);
         if let Some(ids) = users {
             let platforms = match platforms {
                 Some(_) => check_platforms(platforms, validator),
+                None if is_silent => silent::PLATFORMS.to_vec(),
                 None => Platform::ALL.to_vec(),
             };
+            if is_silent {
+                silent::check_platforms(self.platforms.as_deref(), validator);
+            }
             return Some(Target::Users { ids, platforms });
         }
         if has_empty_list && validator.is_for_accepted() {
@@ -357,6 +378,9 @@ impl CreateNotification {
         }
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
             return None;
+        }
+        if is_silent {
+            silent::check_platforms(platforms, validator);
         }
         Some(Target::Platforms(check_platforms(platforms, validator)))
     }
@@ -391,7 +415,7 @@ impl ReportNotification {
         });
         let platforms = check_platforms(self.platforms.as_deref(), validator);
         let tag = check_tag(self.content.tags.as_deref(), validator);
-        let content = check_content(self.text, self.content, validator);
+        let content = check_content(self.text, self.content, false, validator);
         Some(Report { id: id?, platforms, tag, content: content? })
     }
 }
@@ -520,19 +544,26 @@ fn check_collapse_key(key: Option<String>, validator: &mut Validator) -> Option<
 fn check_content(
     text: Option<String>,
     content: NotificationContent,
+    is_silent: bool,
     validator: &mut Validator,
 ) -> Option<Content> {
     match content.poll {
         Some(poll) => poll.check(&path("poll"), validator).map(Content::Poll),
         None => {
-            let message = check_message(text.unwrap_or_default(), content, validator);
+            let message = check_message(text.unwrap_or_default(), content, is_silent, validator);
             Some(Content::Message(Box::new(message)))
         }
     }
 }
 
-fn check_message(text: String, content: NotificationContent, validator: &mut Validator) -> Message {
-    let text = validator.required(&path("text"), text);
+fn check_message(
+    text: String,
+    content: NotificationContent,
+    is_silent: bool,
+    validator: &mut Validator,
+) -> Message {
+    // A silent message has no text.
+    let text = if is_silent { String::new() } else { validator.required(&path("text"), text) };
     let android = content.android_settings.unwrap_or_default();
     let android_path = path("android_settings");
     let messenger = content.social_messenger_settings.unwrap_or_default();
@@ -559,6 +590,7 @@ fn check_message(text: String, content: NotificationContent, validator: &mut Val
             .map(|settings| check_actions(settings.actions, validator))
             .unwrap_or_default(),
         view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
+        is_silent,
         ios: content.ios_options.unwrap_or_default().check(validator),
         android: content.android_options.unwrap_or_default().check(validator),
         web: content.web_options.unwrap_or_default().check(validator),

@@ -22,6 +22,7 @@ mod pure;
 mod queries;
 #[cfg(feature = "openapi")]
 mod schemas;
+mod silent;
 mod small;
 mod support;
 mod urls;

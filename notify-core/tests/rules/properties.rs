@@ -41,13 +41,14 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 63] = [
     "text",
     "ios_options",
     "relevance_score",
     "android_options",
     "notification_count",
     "web_options",
+    "silent",
     "platforms",
     "android_device_ids",
     "ios_device_ids",

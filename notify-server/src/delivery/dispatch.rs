@@ -382,6 +382,11 @@ impl ActiveDispatch {
         let Some(notification) = &self.notification else {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
+        // `device_ids` may name a device that registered on another platform after the request.
+        let is_phone = matches!(self.row.platform, Platform::Android | Platform::Ios);
+        if notification.content.is_silent() && !is_phone {
+            return Err(reasons::SILENT_NOT_SUPPORTED.into());
+        }
         let poll_url = self.row.poll_public_id.map(|id| poll_url(public_url, id));
         let render_context = RenderContext {
             id: &self.row.notification_id,

@@ -74,12 +74,14 @@ pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderVa
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    // Every payload has an `alert`, also those with `ios_json`. `background` would forbid it.
-    headers.insert(PUSH_TYPE, HeaderValue::from_static("alert"));
-    let priority = match context.priority {
-        Priority::High => "10",
-        Priority::Normal => "5",
+    // A payload with an `alert`, such as one of `ios_json`, must not be `background`. Apple refuses
+    // `background` with another priority than 5.
+    let (push_type, priority) = match context.priority {
+        _ if context.content.is_silent() => ("background", "5"),
+        Priority::High => ("alert", "10"),
+        Priority::Normal => ("alert", "5"),
     };
+    headers.insert(PUSH_TYPE, HeaderValue::from_static(push_type));
     headers.insert(PRIORITY, HeaderValue::from_static(priority));
     let expiration = context.expires_at.map_or(0, |at| at.as_seconds());
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
@@ -120,6 +122,11 @@ struct Aps<'a>(&'a Root<'a>);
 impl Serialize for Aps<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Root { title, shown } = self.0;
+        if shown.is_silent() {
+            let mut map = serializer.serialize_map(None)?;
+            map.serialize_entry("content-available", &1)?;
+            return map.end();
+        }
         let ios = shown.message.and_then(|message| message.ios_alert.as_ref());
         let mut map = serializer.serialize_map(None)?;
         let options = shown.message.map(|message| &message.ios);

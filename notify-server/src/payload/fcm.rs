@@ -166,6 +166,10 @@ impl<'a> Message<'a> {
             ..without_options
         };
         let mut data = shown_data(shown);
+        if shown.is_silent() {
+            let android = Android { collapse_key: context.collapse_key, ..android };
+            return Self { notification: None, data, android };
+        }
         if as_data && shown.is_enriched() {
             // The app shows the notification from these keys, so they replace an extra pair with the same
             // name.

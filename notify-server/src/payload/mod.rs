@@ -169,6 +169,11 @@ impl<'a> DisplayFields<'a> {
         self.is_poll || self.campaign_id.is_some()
     }
 
+    /// Whether it wakes the app and shows nothing.
+    fn is_silent(&self) -> bool {
+        self.message.is_some_and(|message| message.is_silent)
+    }
+
     /// The data keys with text values that are set.
     fn data_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let poll_id = self.is_poll.then_some(self.notification_id);

@@ -73,6 +73,11 @@ fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Pre
     let mut problems = Vec::new();
     if shown.message.is_some_and(|message| message.ios_json.is_some()) {
         problems.push("ios_json replaces everything else of the notification".to_owned());
+    } else if shown.is_silent() {
+        problems.push(
+            "silent: Apple delivers few of these messages, when the power state of the device allows it"
+                .to_owned(),
+        );
     } else {
         if shown.message.is_none_or(|message| message.ios_alert.is_none()) {
             problems
@@ -106,7 +111,7 @@ fn to_android(
              a repeat after a crash is not recognised"
                 .to_owned(),
         );
-    } else {
+    } else if !shown.is_silent() {
         if shown.is_enriched() && !settings.fcm_enriched_as_data {
             problems.push(
                 "while the app sleeps the system shows this without its campaign or poll: set \

@@ -96,7 +96,11 @@ fn object(text: &str) -> JsonObject {
 }
 
 fn full() -> Given {
-    Given::message(Message {
+    Given::message(full_message())
+}
+
+fn full_message() -> Message {
+    Message {
         text: "Läuft".to_owned(),
         url: Some("shop://order/1".to_owned()),
         image_url: Some("https://i.example/1.png".to_owned()),
@@ -120,7 +124,7 @@ fn full() -> Given {
             },
         ],
         ..Message::default()
-    })
+    }
 }
 
 /// A message with every option.
@@ -153,6 +157,17 @@ fn with_options() -> Message {
         },
         ..Message::default()
     }
+}
+
+/// A silent message with all data.
+fn silent() -> Given {
+    let Message { url, campaign, extra, .. } = full_message();
+    let android = AndroidPresentation {
+        analytics_label: Some("spring".to_owned()),
+        direct_boot_ok: Some(true),
+        ..AndroidPresentation::default()
+    };
+    Given::message(Message { is_silent: true, url, campaign, extra, android, ..Message::default() })
 }
 
 fn poll() -> Given {

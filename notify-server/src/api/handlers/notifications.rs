@@ -135,6 +135,7 @@ async fn check_payload_size(
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
     let targeted = targeted_platforms(ctx, &notification.recipients.target).await?;
+    check_silent(notification, &targeted)?;
     let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let is_data_message =
         is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
@@ -150,6 +151,29 @@ async fn check_payload_size(
         Err(error) => return Err(error),
     }
     Err(ApiError::Invalid(violations))
+}
+
+/// Refuses a silent notification to devices of platforms that show everything they get. Only `device_ids`
+/// can name such devices; their platforms are known after the lookup.
+pub(super) fn check_silent(
+    notification: &Notification,
+    targeted: &[Platform],
+) -> Result<(), ApiError> {
+    if !notification.content.is_silent() {
+        return Ok(());
+    }
+    let others: Vec<&str> = targeted
+        .iter()
+        .filter(|platform| !matches!(platform, Platform::Android | Platform::Ios))
+        .map(|platform| platform.as_str())
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let names = others.join(", ");
+    let what =
+        format!("names devices on {names}: a silent notification goes to android and ios alone");
+    Err(ApiError::invalid("device_ids", &what))
 }
 
 /// The platforms that a target reaches. For `device_ids` and `user_ids` the platforms of the devices

@@ -10,7 +10,7 @@ use notify_core::{
 use uuid::Uuid;
 
 use super::notifications::{
-    Draft, check_campaign, check_device_count, names_devices_of_any_platform,
+    Draft, check_campaign, check_device_count, check_silent, names_devices_of_any_platform,
 };
 use super::segments;
 use crate::api::error::ApiError;
@@ -56,6 +56,8 @@ pub(crate) async fn preview(
     if names_devices_of_any_platform(&recipients.target) {
         check_device_count(&reached)?;
     }
+    let targeted: Vec<Platform> = reached.platforms.iter().map(|reach| reach.platform).collect();
+    check_silent(&notification, &targeted)?;
     let shared_problems = request_problems(&ctx, &notification).await?;
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {

@@ -3,7 +3,7 @@
 use notify_core::{CampaignRef, Priority};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, poll, raw, with_options};
+use super::{Given, ID, full, poll, raw, silent, with_options};
 use crate::payload::fcm;
 
 #[test]
@@ -158,6 +158,32 @@ fn fcm_sends_raw_payload_as_string_data_unchanged() {
             "android": {"priority": "NORMAL", "ttl": "0s"},
         }})
     );
+}
+
+#[test]
+fn fcm_sends_a_silent_message_as_data_alone() {
+    for as_data in [false, true] {
+        let given = Given { collapse_key: Some("k"), priority: Priority::Normal, ..silent() };
+        assert_eq!(
+            given.fcm(as_data),
+            json!({"message": {
+                "token": "t0ken",
+                "data": {
+                    "notification_id": ID,
+                    "url": "shop://order/1",
+                    "campaign_id": "default",
+                    "order": "{\"id\": 7}",
+                },
+                "android": {
+                    "collapse_key": "k",
+                    "priority": "NORMAL",
+                    "ttl": "3600s",
+                    "direct_boot_ok": true,
+                    "fcm_options": {"analytics_label": "spring"},
+                },
+            }})
+        );
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use notify_core::{CampaignRef, Content, Platform};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, object, poll, to_apns, with_options};
+use super::{Given, ID, full, object, poll, silent, to_apns, with_options};
 use crate::payload::{PreviewSettings, preview};
 
 fn settings(fcm_enriched_as_data: bool) -> PreviewSettings {
@@ -121,4 +121,12 @@ fn preview_notes_options_without_effect() {
         ]
     );
     assert!(seen(&Given::message(with_options()), Platform::Android, true).1.is_empty());
+}
+
+#[test]
+fn preview_of_a_silent_message_has_no_notes_on_what_shows() {
+    const FEW: &str = "silent: Apple delivers few of these messages, when the power state of the \
+        device allows it";
+    assert_eq!(seen(&silent(), Platform::Ios, false).1, [FEW]);
+    assert!(seen(&silent(), Platform::Android, false).1.is_empty());
 }

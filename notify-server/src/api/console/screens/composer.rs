@@ -33,6 +33,8 @@ pub(super) struct Composer {
     pub(super) is_json: bool,
     pub(super) json: String,
     pub(super) text: String,
+    /// Whether the notification shows nothing.
+    pub(super) is_silent: bool,
     pub(super) title: String,
     pub(super) url: String,
     pub(super) image_url: String,
@@ -135,6 +137,7 @@ impl Composer {
             is_json: form.text("mode") == "json",
             json: form.lines("json"),
             text: form.lines("text"),
+            is_silent: form.text("silent") == "1",
             title: text("title"),
             url: text("url"),
             image_url: text("image_url"),
@@ -203,6 +206,7 @@ impl Composer {
         let (segment, audience) = audience_fields(&request["audience"]);
         Self {
             text: text(&request["text"]),
+            is_silent: request["silent"] == true,
             title: text(&request["android_settings"]["title"]),
             url: text(&request["url"]),
             image_url: text(&request["image_url"]),
@@ -251,6 +255,7 @@ impl Composer {
             ttl_seconds,
             priority: optional(&self.priority),
             collapse_key: optional(&self.collapse_key),
+            silent: self.is_silent.then_some(true),
             ..CreateNotification::default()
         };
         let body = serde_json::to_vec(&request).expect("a request is made of texts and numbers");
@@ -389,7 +394,7 @@ impl Composer {
             || has_button
             || names_nobody
             || !self.options.is_empty()
-            || self.text.is_empty()
+            || self.text.is_empty() != self.is_silent
             || !problems.is_empty()
         {
             return None;
@@ -427,18 +432,19 @@ impl Composer {
         options.extend(one("ttl", &self.ttl));
         options.extend(one("priority", &self.priority));
         options.extend(one("collapse-key", &self.collapse_key));
+        let flags = if self.is_silent { " --silent" } else { "" };
         let options = options.iter().map(|(name, value)| {
             let value = format::argument(value);
             // A value that begins with `-` could be read as an option.
             let separator = if value.trim_start_matches('\'').starts_with('-') { '=' } else { ' ' };
             format!(" --{name}{separator}{value}")
         });
-        Some(format!("notify send{}", options.collect::<String>()))
+        Some(format!("notify send{flags}{}", options.collect::<String>()))
     }
 
-    /// Whether the fields have a text.
+    /// Whether the fields have a text, or need none.
     pub(super) fn has_text(&self) -> bool {
-        self.is_json || !self.text.trim().is_empty()
+        self.is_json || self.is_silent || !self.text.trim().is_empty()
     }
 
     /// Whether the box of a platform is ticked.
@@ -665,6 +671,10 @@ mod tests {
             "notify send --text 'It'\\''s here' --platform ios --user ada --user=-x --tag vip \
              --audience 'plan = pro' --segment 'my fans' --ios-badge 2 --ios-sound default \
              --send-at 1795516200000 --ttl 600"
+        );
+        assert_eq!(
+            command("silent=1&platform=ios&url=shop://inbox").unwrap(),
+            "notify send --silent --platform ios --url shop://inbox"
         );
         for fields in
             ["mode=json&json={}", "platform=ios", "text=Hi&button_1=Open", "text=Hi&ios_sound=ping"]
