@@ -11,10 +11,11 @@ use crate::{
     LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX,
     OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX,
     PollLayout, RECIPIENT_ID_CHARS_MAX, RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX,
-    TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX,
-    UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX,
-    WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX,
-    WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
+    TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX,
+    URL_CHARS_MAX, USER_IDS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
+    WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
+    WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
+    WEBHOOK_EVENTS_MAX,
 };
 
 /// Keywords of the schema of a model.
@@ -134,8 +135,10 @@ fn web_access_rules() -> Vec<ModelRules> {
 // Notifications and polls.
 
 /// The fields of a notification that a poll ignores. Only their type is checked.
-pub const IGNORED_BY_POLLS: [&str; 15] = [
+pub const IGNORED_BY_POLLS: [&str; 17] = [
     "text",
+    "title",
+    "translations",
     "url",
     "image_url",
     "campaign_id",
@@ -170,6 +173,10 @@ fn notification_rules() -> Vec<ModelRules> {
         ModelRules::new(
             "WebPushAction",
             vec![("title", required()), ("icon", url()), ("url", uri())],
+        ),
+        ModelRules::new(
+            "Translation",
+            vec![("title", up_to(TITLE_CHARS_MAX)), ("url", uri()), ("image_url", url())],
         ),
         ios_options(),
         android_options(),
@@ -229,8 +236,9 @@ fn silent_message() -> Value {
     android.insert("notification_count".to_owned(), null());
     let mut properties = Map::new();
     properties.insert("silent".to_owned(), json!({ "const": true }));
-    properties.extend(["text", "image_url"].map(|name| (name.to_owned(), unset())));
-    const ABSENT: [&str; 9] = [
+    properties.extend(["text", "title", "image_url"].map(|name| (name.to_owned(), unset())));
+    const ABSENT: [&str; 10] = [
+        "translations",
         "poll",
         "android_json",
         "ios_json",
@@ -321,6 +329,7 @@ fn absent_list() -> Value {
 fn notification_content() -> Vec<(&'static str, Value)> {
     vec![
         ("tags", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
+        ("title", up_to(TITLE_CHARS_MAX)),
         ("url", uri()),
         ("image_url", url()),
         ("campaign_id", json!({ "pattern": CAMPAIGN_REF })),
@@ -707,6 +716,8 @@ const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?
 const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
 /// The name of an attribute.
 pub const ATTRIBUTE_NAME: &str = "^[a-z][a-z0-9_]{0,63}$";
+/// A language tag (RFC 5646, section 2.1), in which underscores can take the place of hyphens.
+pub const LANGUAGE_TAG: &str = "^[A-Za-z][A-Za-z0-9]{0,7}(?:[-_][A-Za-z0-9]{1,8})*$";
 /// The form of a language tag, or empty.
 const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
 /// A recipient id on Messenger or the chat app.

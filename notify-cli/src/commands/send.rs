@@ -342,7 +342,7 @@ const OBSTACLES: [StepKind; 9] = [
 /// The request of `notify send` without `--file`.
 fn notification(args: Send) -> Result<CreateNotification, Failure> {
     let audience = args.target.audience()?;
-    let (text, content) = args.content.into_parts();
+    let (text, content) = args.content.into_parts()?;
     let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
     Ok(CreateNotification {
         text,
@@ -394,19 +394,19 @@ pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<()
         None if args.content.text.is_none() => {
             return Err(Failure::Usage("no text: give --text TEXT".to_owned()));
         }
-        None => report(args),
+        None => report(args)?,
     };
     let created = session.client()?.notifications().report(&report).await?;
     session.out.show(&created, &view::CREATED)
 }
 
 /// The request of `notify report` without `--file`.
-fn report(args: Report) -> ReportNotification {
-    let (text, content) = args.content.into_parts();
-    ReportNotification {
+fn report(args: Report) -> Result<ReportNotification, Failure> {
+    let (text, content) = args.content.into_parts()?;
+    Ok(ReportNotification {
         id: args.id.unwrap_or_default(),
         text,
         platforms: Some(args.platforms.iter().map(ToString::to_string).collect()),
         content,
-    }
+    })
 }

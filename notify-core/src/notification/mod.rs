@@ -1,6 +1,7 @@
 //! Notifications: requests, their validated forms, and responses.
 
 mod explain;
+mod language;
 mod options;
 mod request;
 mod response;
@@ -8,6 +9,7 @@ mod silent;
 mod valid;
 
 pub use explain::*;
+pub use language::*;
 pub use options::*;
 pub use request::*;
 pub use response::*;

@@ -1,7 +1,9 @@
 //! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
 use crate::json::{JsonObject, Object};
-use crate::notification::{AndroidOptions, IosOptions, Priority, WebOptions};
+use crate::notification::{
+    AndroidOptions, IosOptions, NotificationTranslations, Priority, Translation, WebOptions,
+};
 use crate::request::model;
 use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
 
@@ -90,6 +92,11 @@ model! {
     pub struct NotificationContent {
         /// Only devices that have this tag set to true; at most one element.
         pub tags: Option<Vec<String>> = |object| object.list("tags", TAGS_MAX),
+        /// Title, 1 to 255 characters; the name of the application when absent. The title of
+        /// `android_settings` replaces it on Android.
+        pub title: Option<String>,
+        /// What the notification says in other languages. A device gets its own.
+        pub translations: Option<NotificationTranslations>,
         /// What a click opens: any absolute url, including custom schemes.
         pub url: Option<String>,
         /// Url of the image shown in the notification.
@@ -387,6 +394,30 @@ impl CreateNotification {
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.audience = Some(audience);
+        self
+    }
+
+    /// Title; the name of the application when absent.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.content.title = Some(title.into());
+        self
+    }
+
+    /// What the notification says to devices with this language, such as `de` or `pt-BR`.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp, Translation};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "Dinner is ready")
+    ///     .title("Kitchen")
+    ///     .translation("de", Translation::text("Das Essen ist fertig").titled("Küche"));
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn translation(mut self, language: impl Into<String>, translation: Translation) -> Self {
+        let translations = self.content.translations.get_or_insert_default();
+        translations.0.insert(language.into(), Some(translation));
         self
     }
 

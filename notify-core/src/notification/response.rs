@@ -401,6 +401,23 @@ pub struct PlatformPreview {
     pub limit: u64,
     /// Problems to consider before sending.
     pub problems: Vec<String>,
+    /// The message in each language of `translations`; absent without translations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<LanguagePreview>,
+}
+
+/// The message in the language of a translation. Its headers and its limit are those of the platform.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LanguagePreview {
+    /// Language tag, as the request has it.
+    pub language: String,
+    /// The exact payload for a placeholder device; null if it is too large.
+    pub payload: Option<JsonObject>,
+    /// Size that is compared with `limit`.
+    pub bytes: u64,
+    /// Problems to consider before sending.
+    pub problems: Vec<String>,
 }
 
 /// Answer of `POST /v1/notifications/preview`.

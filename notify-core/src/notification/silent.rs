@@ -17,6 +17,8 @@ pub(super) fn check(text: Option<&str>, content: &NotificationContent, validator
     let android_path = path("android_options");
     let shown = [
         (path("text"), has_text(text)),
+        (path("title"), has_text(content.title.as_deref())),
+        (path("translations"), content.translations.is_some()),
         (path("poll"), content.poll.is_some()),
         (path("image_url"), has_text(content.image_url.as_deref())),
         (path("android_json"), content.android_json.is_some()),

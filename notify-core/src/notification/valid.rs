@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use super::silent;
 use super::{
     AndroidPresentation, COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX,
-    IosPresentation, IosSettings, NotificationContent, ReportNotification, SCHEDULE_AHEAD_DAYS_MAX,
-    TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WebPresentation,
-    WebPushAction,
+    IosPresentation, IosSettings, Localized, NotificationContent, ReportNotification,
+    SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
+    WEB_PUSH_ACTIONS_MIN, WebPresentation, WebPushAction,
 };
 use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
@@ -176,6 +176,10 @@ impl Content {
 pub struct Message {
     /// Main text; empty only if the message is silent.
     pub text: String,
+    /// Title; the name of the application when absent.
+    pub title: Option<String>,
+    /// What it says in other languages; no language twice.
+    pub translations: Vec<Localized>,
     /// What a click opens: an absolute url of any scheme.
     pub url: Option<String>,
     /// Url of an image.
@@ -188,7 +192,7 @@ pub struct Message {
     pub android_json: Option<JsonObject>,
     /// Raw payload on iOS; its `aps` has `alert`, `badge` and `sound`.
     pub ios_json: Option<JsonObject>,
-    /// Title on Android; the name of the application when absent.
+    /// Title on Android, which replaces `title` there.
     pub android_title: Option<String>,
     /// Sound on Android.
     pub android_sound: Option<String>,
@@ -576,6 +580,11 @@ fn check_message(
     }
     Message {
         text,
+        title: validator.text_up_to(&path("title"), content.title, TITLE_CHARS_MAX),
+        translations: content
+            .translations
+            .map(|translations| translations.check(&path("translations"), validator))
+            .unwrap_or_default(),
         url: validator.uri(&path("url"), content.url),
         image_url: validator.http_url(&path("image_url"), content.image_url),
         campaign: check_campaign(content.campaign_id.as_deref(), validator),

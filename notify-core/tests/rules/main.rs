@@ -11,6 +11,7 @@ mod conditions;
 mod devices;
 mod everywhere;
 mod expressions;
+mod languages;
 mod lengths;
 mod messages;
 mod models;

@@ -101,7 +101,9 @@ fn check<R: Request>(body: &Value, fields: &[Field]) {
 
 #[test]
 fn notification_schemas_have_the_limits_of_validation() {
-    let body = json!({"text": "a", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
+    let body = json!({"text": "a", "title": "t", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
+        "translations": {"de": {"text": "t", "title": "t", "url": "a:b",
+            "image_url": "https://a.example"}},
         "image_url": "https://a.example", "ttl_seconds": 1, "collapse_key": "k",
         "ios_settings": {"badge": 1, "sound": "s"},
         "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example", "url": "a:b"}]},
@@ -113,6 +115,10 @@ fn notification_schemas_have_the_limits_of_validation() {
         &body,
         &[
             field("/tags", "CreateNotification", "tags"),
+            field("/title", "CreateNotification", "title"),
+            field("/translations/de/title", "Translation", "title"),
+            field("/translations/de/url", "Translation", "url"),
+            field("/translations/de/image_url", "Translation", "image_url"),
             field("/url", "CreateNotification", "url"),
             field("/image_url", "CreateNotification", "image_url"),
             field("/ttl_seconds", "CreateNotification", "ttl_seconds"),

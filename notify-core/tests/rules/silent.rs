@@ -29,6 +29,8 @@ fn a_silent_notification_has_data_and_shows_nothing() {
     assert_eq!(errors_of::<CreateNotification>(&bare.to_string()), [NEEDS]);
     for (name, value) in [
         ("text", json!("hi")),
+        ("title", json!("hi")),
+        ("translations", json!({"de": {"url": "a://c"}})),
         ("image_url", json!("https://x.example/i.png")),
         ("android_json", json!({"a": 1})),
         ("ios_json", json!({"aps": {"alert": 1, "badge": 1, "sound": 1}})),

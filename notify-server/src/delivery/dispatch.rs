@@ -1,16 +1,19 @@
-//! An active dispatch: the state that its pages share, and its payload, which is rendered once for all
-//! devices.
+//! An active dispatch: the state that its pages share, and its messages, which are rendered once for all
+//! devices of a language.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubscription};
+use notify_core::{
+    Content, CreateNotification, Notification, Platform, Timestamp, WebSubscription,
+};
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
+use crate::delivery::messages::{DeviceFields, Messages, Rendering};
 use crate::payload::{RenderContext, poll_url};
-use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
+use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
@@ -32,7 +35,11 @@ pub(crate) struct ActiveDispatch {
     /// The key up to which pages were opened.
     cursor: AtomicI64,
     canceled: AtomicBool,
-    /// The last rendered payload; `None` before the first rendering.
+    /// The languages of the translations.
+    languages: Arc<[String]>,
+    /// The content in each of these languages.
+    translated: Vec<Content>,
+    /// The messages that were rendered last; `None` before the first rendering.
     rendered: Mutex<Option<Rendered>>,
 }
 
@@ -61,9 +68,14 @@ impl ActiveDispatch {
         if parsed.is_err() {
             tracing::error!(dispatch.no = row.no.0, "cannot read a stored request");
         }
+        let notification = parsed.ok();
+        let content = notification.as_ref().map(|notification| &notification.content);
+        let languages = content.map_or_else(Vec::new, Content::languages);
         let dispatch = Arc::new(Self {
             expires_at,
-            notification: parsed.ok(),
+            languages: languages.into_iter().map(str::to_owned).collect(),
+            translated: content.map_or_else(Vec::new, Content::translated),
+            notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
             rendered: Mutex::new(None),
@@ -77,6 +89,24 @@ impl ActiveDispatch {
     pub(crate) fn has_collapse_key(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
+    }
+
+    /// Whether a message depends on fields of its device other than the address.
+    pub(crate) fn depends_on_devices(&self) -> bool {
+        !self.languages.is_empty()
+    }
+
+    /// Reads what the messages take from these devices.
+    pub(crate) async fn read_fields(
+        &self,
+        context: &EngineContext,
+        keys: impl Iterator<Item = DeviceKey>,
+    ) -> Result<DeviceFields, StoreError> {
+        if !self.depends_on_devices() {
+            return Ok(DeviceFields::default());
+        }
+        let languages = context.store.device_languages(keys.collect()).await?;
+        Ok(DeviceFields { languages })
     }
 
     pub(crate) fn cursor(&self) -> DeviceKey {
@@ -292,7 +322,7 @@ impl ActiveDispatch {
     }
 }
 
-// How the devices of a dispatch are handled, and the payload that they share.
+// How the devices of a dispatch are handled, and the messages that they share.
 
 /// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services count
 /// the TTL from the time when they accept the message. Because the elapsed time is rounded down, a
@@ -302,12 +332,12 @@ const TTL_STEP_SECONDS: u32 = 60;
 /// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
 pub(crate) enum DeliveryMode {
-    /// The devices get the message.
+    /// The devices get a message.
     Send {
         /// The provider.
         provider: SharedProvider,
-        /// The rendered message.
-        payload: Arc<RenderedMessage>,
+        /// The rendered messages.
+        messages: Arc<Messages>,
     },
     /// The deliveries are settled without an attempt (hazard 10 of docs/delivery.md).
     Settle {
@@ -318,16 +348,15 @@ pub(crate) enum DeliveryMode {
     },
 }
 
-/// A payload, with the provider and TTL that it was rendered for.
-#[derive(Clone)]
+/// Messages, with the provider and TTL that they were rendered for.
 struct Rendered {
     provider: SharedProvider,
     ttl_seconds: u32,
-    payload: Result<Arc<RenderedMessage>, Reason>,
+    messages: Arc<Messages>,
 }
 
 impl ActiveDispatch {
-    /// How the devices of this dispatch are handled now. The payload is rendered again when the
+    /// How the devices of this dispatch are handled now. The messages are rendered again when the
     /// provider's configuration has changed, or when the remaining TTL has shrunk by a step.
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<DeliveryMode, StoreError> {
         if self.is_canceled() {
@@ -347,18 +376,19 @@ impl ActiveDispatch {
         let cached = rendered.as_ref().filter(|cached| {
             Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
         });
-        let payload = match cached {
-            Some(cached) => cached.payload.clone(),
+        let messages = match cached {
+            Some(cached) => cached.messages.clone(),
             None => {
-                let payload = self.render(&provider, ttl_seconds, &lane.context.public_url);
+                let messages =
+                    Arc::new(self.render(&provider, ttl_seconds, &lane.context.public_url));
                 let provider = provider.clone();
-                *rendered = Some(Rendered { provider, ttl_seconds, payload: payload.clone() });
-                payload
+                *rendered = Some(Rendered { provider, ttl_seconds, messages: messages.clone() });
+                messages
             }
         };
-        Ok(match payload {
-            Ok(payload) => DeliveryMode::Send { provider, payload },
-            Err(reason) => settle_as_failed(reason),
+        Ok(match messages.failure() {
+            None => DeliveryMode::Send { provider, messages },
+            Some(reason) => settle_as_failed(reason.clone()),
         })
     }
 
@@ -373,25 +403,35 @@ impl ActiveDispatch {
         ttl_seconds.checked_sub(rounded_seconds).unwrap_or(ttl_seconds)
     }
 
-    fn render(
+    /// Renders the message of each language.
+    fn render(&self, provider: &SharedProvider, ttl_seconds: u32, public_url: &str) -> Messages {
+        let content = self.notification.as_ref().map(|notification| &notification.content);
+        let render = |content| self.render_content(content, provider, ttl_seconds, public_url);
+        let translated = self.translated.iter().map(|content| render(Some(content))).collect();
+        Messages::new(render(content), self.languages.clone(), translated)
+    }
+
+    /// Renders the message of a content; `None` if the stored request cannot be read.
+    fn render_content(
         &self,
+        content: Option<&Content>,
         provider: &SharedProvider,
         ttl_seconds: u32,
         public_url: &str,
-    ) -> Result<Arc<RenderedMessage>, Reason> {
-        let Some(notification) = &self.notification else {
+    ) -> Rendering {
+        let Some((notification, content)) = self.notification.as_ref().zip(content) else {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
         // `device_ids` may name a device that registered on another platform after the request.
         let is_phone = matches!(self.row.platform, Platform::Android | Platform::Ios);
-        if notification.content.is_silent() && !is_phone {
+        if content.is_silent() && !is_phone {
             return Err(reasons::SILENT_NOT_SUPPORTED.into());
         }
         let poll_url = self.row.poll_public_id.map(|id| poll_url(public_url, id));
         let render_context = RenderContext {
             id: &self.row.notification_id,
             app_name: &self.row.app_name,
-            content: &notification.content,
+            content,
             poll_url: poll_url.as_deref(),
             poll_answers: &self.row.poll_answers,
             priority: notification.priority,

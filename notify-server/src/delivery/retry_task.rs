@@ -134,14 +134,17 @@ impl RetryTask {
             let Some(retry) = self.queue.front() else { break };
             let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
+            let keys = std::iter::once(retry.key);
+            let fields = dispatch.read_fields(&self.lane.context, keys).await?;
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            // A change of the user may be unknown to this server for as long as the database does not
+            // A change of the user or of the fields may be unknown to this server for as long as the database does not
             // announce it. What was read must not be older than in a page.
-            let is_old = dispatch.has_changing_audience()
+            let may_change = dispatch.has_changing_audience() || dispatch.depends_on_devices();
+            let is_old = may_change
                 && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
             if is_old || self.tracker.has_changed(retry.key) {
                 // The retry stays due, so the next claim follows at once and reads the new state of the
@@ -156,10 +159,19 @@ impl RetryTask {
             if version != self.lane.provider_version() || missed_cancellation {
                 continue;
             }
-            let (provider, payload) = match mode {
-                DeliveryMode::Send { provider, payload } => (provider, payload),
+            let (provider, message) = match mode {
+                DeliveryMode::Send { provider, messages } => {
+                    (provider, messages.for_device(retry.key, &fields))
+                }
                 DeliveryMode::Settle { settled, reason } => {
                     self.settle_front(settled, reason);
+                    continue;
+                }
+            };
+            let payload = match message {
+                Ok(payload) => payload,
+                Err(reason) => {
+                    self.settle_front(Outcome::Failed, reason);
                     continue;
                 }
             };

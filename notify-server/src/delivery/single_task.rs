@@ -194,12 +194,18 @@ impl SingleTask {
                 break;
             }
             let version = self.lane.provider_version();
+            let keys = std::iter::once(single.device.key);
+            let fields = single.dispatch.read_fields(&self.lane.context, keys).await?;
             let mode = single.dispatch.mode(&self.lane).await?;
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            let DeliveryMode::Send { provider, payload } = mode else {
+            let DeliveryMode::Send { provider, messages } = mode else {
+                self.continue_as_page();
+                continue;
+            };
+            let Ok(payload) = messages.for_device(single.device.key, &fields) else {
                 self.continue_as_page();
                 continue;
             };

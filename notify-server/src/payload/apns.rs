@@ -49,7 +49,7 @@ pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
             return Err(too_large(raw.as_str().len()));
         }
         Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
-        None => fit_title(context.app_name, APNS_BYTES_MAX, |title| {
+        None => fit_title(shown.title, APNS_BYTES_MAX, |title| {
             let json = serde_json::to_vec(&Root { title, shown: &shown })
                 .expect("a payload is made of texts, numbers and valid JSON");
             let size = json.len();

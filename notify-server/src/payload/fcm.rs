@@ -33,7 +33,7 @@ pub(crate) fn render(
 ) -> Result<Payload, TooLarge> {
     let shown = DisplayFields::of(context);
     let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
-    let title = settings_title.unwrap_or(context.app_name);
+    let title = settings_title.unwrap_or(shown.title);
     fit_title(title, FCM_BYTES_MAX, |title| {
         let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
         let counted_bytes = payload.counted_bytes;

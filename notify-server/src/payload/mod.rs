@@ -123,6 +123,8 @@ const TITLE_CHARS_KEPT: usize = 80;
 struct DisplayFields<'a> {
     /// The message; `None` if the content is a poll.
     message: Option<&'a Message>,
+    /// Title.
+    title: &'a str,
     /// Main text; the question of a poll.
     text: &'a str,
     /// Deep link; the page of a poll.
@@ -143,6 +145,7 @@ impl<'a> DisplayFields<'a> {
         match context.content {
             Content::Message(message) => Self {
                 message: Some(message),
+                title: message.title.as_deref().unwrap_or(context.app_name),
                 text: &message.text,
                 url: message.url.as_deref(),
                 image_url: message.image_url.as_deref(),
@@ -153,6 +156,7 @@ impl<'a> DisplayFields<'a> {
             },
             Content::Poll(poll) => Self {
                 message: None,
+                title: context.app_name,
                 text: &poll.text,
                 url: context.poll_url,
                 image_url: poll.image_url.as_deref(),
@@ -276,6 +280,9 @@ pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Ve
     };
     let shown = DisplayFields::of(context);
     let mut notes = Vec::new();
+    if shown.message.is_some_and(|message| message.title.is_some()) {
+        notes.push("the title is left out: messages have none here".to_owned());
+    }
     let link = web_link(shown.url);
     if shown.url.is_some() && link.is_none() {
         notes.push("the url has a custom scheme, which no button opens here: left out".to_owned());
@@ -351,7 +358,7 @@ const MESSENGER_CHARS_MAX: usize = 2_000;
 /// Most Unicode characters of text on Telegram.
 const TELEGRAM_CHARS_MAX: usize = 4_096;
 
-/// Checks that every platform's provider would accept the notification.
+/// Checks that every platform's provider would accept the content of `context`.
 ///
 /// # Errors
 /// Each platform whose limit would be exceeded, with size and limit.

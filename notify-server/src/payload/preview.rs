@@ -89,7 +89,7 @@ fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Pre
                     .to_owned(),
             );
         }
-        note_shortened(context.app_name, &body, &mut problems);
+        note_shortened(shown.title, &body, &mut problems);
     }
     let size = body.len();
     Ok(Preview { payload: Some(body), headers, size, limit: APNS_BYTES_MAX, problems })
@@ -122,7 +122,7 @@ fn to_android(
         let is_data = shown.is_enriched() && settings.fcm_enriched_as_data;
         note_android_options(shown.message, is_data, &mut problems);
         let title = shown.message.and_then(|message| message.android_title.as_deref());
-        note_shortened(title.unwrap_or(context.app_name), &body, &mut problems);
+        note_shortened(title.unwrap_or(shown.title), &body, &mut problems);
     }
     let (size, limit) = (rendered.counted_bytes, FCM_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
@@ -157,7 +157,7 @@ fn note_android_options(message: Option<&Message>, is_data: bool, problems: &mut
 fn to_web(context: &RenderContext<'_>) -> Result<Preview, TooLarge> {
     let web_push::Payload { body, headers } = web_push::render(context)?;
     let mut problems = Vec::new();
-    note_shortened(context.app_name, &body, &mut problems);
+    note_shortened(DisplayFields::of(context).title, &body, &mut problems);
     let (size, limit) = (body.len(), WEB_PUSH_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }

@@ -287,3 +287,21 @@ fn fcm_counts_the_options_that_the_device_receives() {
         + "visibilityPRIVATE".len();
     assert_eq!(size(with_options()) - size(plain), received);
 }
+
+#[test]
+fn the_title_stands_in_for_the_name_of_the_application() {
+    let message =
+        || Message { text: "Hi".to_owned(), title: Some("Sale".to_owned()), ..Message::default() };
+    let given = Given::message(message());
+    assert_eq!(given.apns()["aps"]["alert"], json!({"title": "Sale", "body": "Hi"}));
+    assert_eq!(given.fcm(false)["message"]["notification"], json!({"title": "Sale", "body": "Hi"}));
+    assert_eq!(given.web()["title"], "Sale");
+    let android = Message { android_title: Some("Droid".to_owned()), ..message() };
+    let given = Given::message(android);
+    assert_eq!(given.fcm(false)["message"]["notification"]["title"], "Droid", "Android's own wins");
+    assert_eq!(given.web()["title"], "Sale");
+    for platform in [Platform::FbMessenger, Platform::ChatApp] {
+        let notes = super::unsupported(&given.context(), platform);
+        assert_eq!(notes, ["the title is left out: messages have none here"]);
+    }
+}

@@ -33,7 +33,7 @@ pub(crate) struct Payload {
 /// When its JSON exceeds [`WEB_PUSH_BYTES_MAX`].
 pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
     let shown = DisplayFields::of(context);
-    let body = fit_title(context.app_name, WEB_PUSH_BYTES_MAX, |title| {
+    let body = fit_title(shown.title, WEB_PUSH_BYTES_MAX, |title| {
         let root = Root { title, shown: &shown, tag: collapse_identity(context) };
         let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
         let size = json.len();

@@ -17,7 +17,7 @@ mod settle;
 pub(super) mod start;
 mod zones;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub use self::dispatch::{
@@ -286,6 +286,19 @@ impl Store {
         let query = AudienceQuery::of(dispatch);
         self.read(move |connection| {
             devices_in_range(connection, &query, KeyRange { after: from, to }, None)
+        })
+        .await
+    }
+
+    /// Reads the languages of devices; those without a language are left out.
+    pub async fn device_languages(
+        &self,
+        keys: Vec<DeviceKey>,
+    ) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
+        self.read(move |connection| {
+            let mut keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+            keys.sort_unstable();
+            dispatch::languages(connection, &keys)
         })
         .await
     }

@@ -4,6 +4,7 @@
 mod audiences;
 mod chat;
 mod faults;
+mod languages;
 mod outcomes;
 mod payloads;
 mod reports;

@@ -139,10 +139,22 @@ async fn check_payload_size(
     let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let is_data_message =
         is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
-    let size_check = payload::check_size(&draft.render_context(), &targeted, is_data_message);
-    let Err(too_large) = size_check else { return Ok(()) };
-    let mut violations: Vec<String> =
-        too_large.iter().map(|report| format!("{}: {report}", report.platform)).collect();
+    let context = draft.render_context();
+    let mut violations: Vec<String> = Vec::new();
+    if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {
+        violations.extend(too_large.iter().map(|report| format!("{}: {report}", report.platform)));
+    }
+    let content = &notification.content;
+    for (language, content) in content.languages().iter().zip(&content.translated()) {
+        let context = RenderContext { content, ..context };
+        if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {
+            let lines = too_large.iter().map(|report| format!("translations.{language}: {report}"));
+            violations.extend(lines);
+        }
+    }
+    if violations.is_empty() {
+        return Ok(());
+    }
     // The campaign is usually checked by the store, which a notification of this size does not
     // reach. It is checked here, so that the response lists all violations.
     match check_campaign(ctx, notification).await {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use notify_core::json::JsonObject;
 use notify_core::{
-    CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
-    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp,
+    CampaignRef, LanguagePreview, Notification, NotificationId, NotificationPreview, Platform,
+    PlatformPreview, ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp,
 };
 use uuid::Uuid;
 
@@ -16,7 +17,7 @@ use super::segments;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
-use crate::payload::{self, Preview, PreviewSettings};
+use crate::payload::{self, Preview, PreviewSettings, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Reach, StoreError};
 
@@ -62,14 +63,23 @@ pub(crate) async fn preview(
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
-        let preview =
-            payload::preview(reach.platform, &draft.render_context(), &settings(&provider));
+        let (context, settings) = (draft.render_context(), settings(&provider));
+        let preview = payload::preview(reach.platform, &context, &settings);
+        let content = &notification.content;
+        let languages = content.languages().into_iter().zip(&content.translated()).map(
+            |(language, content)| {
+                let context = RenderContext { content, ..context };
+                language_preview(language, payload::preview(reach.platform, &context, &settings))
+            },
+        );
+        let languages = languages.collect();
         let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(reach.platform, &provider, &status));
         problems.extend(audience_problems(&reach, selection));
         let at_least = is_lower_bound(&reach, selection);
-        platforms.push(platform_preview(reach, at_least, preview, problems));
+        let preview = platform_preview(reach, at_least, preview, problems);
+        platforms.push(PlatformPreview { languages, ..preview });
     }
     let response = NotificationPreview {
         platforms,
@@ -226,21 +236,33 @@ fn platform_preview(
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         })
         .collect();
-    // The limit of nesting is not checked again: the caller's object may be nested deeper in the
-    // payload than in the request.
-    let payload = preview.payload.map(|json| {
-        serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
-    });
     PlatformPreview {
         platform: reach.platform,
         devices: reach.devices,
         at_least,
-        payload,
+        payload: preview.payload.as_ref().map(object_of),
         headers,
+        languages: Vec::new(),
         bytes: preview.size as u64,
         limit: preview.limit as u64,
         problems,
     }
+}
+
+/// The message in one language. The problems of the platform are not repeated.
+fn language_preview(language: &str, preview: Preview) -> LanguagePreview {
+    LanguagePreview {
+        language: language.to_owned(),
+        payload: preview.payload.as_ref().map(object_of),
+        bytes: preview.size as u64,
+        problems: preview.problems,
+    }
+}
+
+/// A payload as an object. The limit of nesting is not checked again: the caller's object may be nested
+/// deeper in the payload than in the request.
+fn object_of(payload: &Bytes) -> JsonObject {
+    serde_json::from_slice(payload).expect("a payload is a JSON object")
 }
 
 #[cfg(test)]

@@ -295,7 +295,8 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         bare.insert("type".to_owned(), kind.clone());
     }
     if let Some(value) = schema.get("additionalProperties") {
-        bare.insert("additionalProperties".to_owned(), value.clone());
+        let value = if value.is_object() { without_limits(value, schemas) } else { value.clone() };
+        bare.insert("additionalProperties".to_owned(), value);
     }
     if let Some(properties) =
         schema["properties"].as_object().filter(|_| !allows_any_content(schema))

@@ -694,6 +694,31 @@ pub(super) fn read_device(
     Ok(Some(device))
 }
 
+/// Reads the languages of devices. `keys` are sorted. A device without a language is left out.
+pub(super) fn languages(
+    connection: &Connection,
+    keys: &[i64],
+) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
+    let read = |row: &Row<'_>| Ok((DeviceKey(row.get(0)?), row.get::<String>(1)?.into_boxed_str()));
+    let languages = match range_of(keys) {
+        Some([first, last]) => connection
+            .prepare_cached(
+                "select key, language from device_fields
+                 where key >= ?1 and key <= ?2 and language is not null",
+            )?
+            .query_map([first, last], read)?
+            .collect::<sql::Result<HashMap<_, _>>>()?,
+        None => connection
+            .prepare_cached(&format!(
+                "select key, language from device_fields
+                 where key in {NUMBERS} and language is not null"
+            ))?
+            .query_map([list_of(keys)], read)?
+            .collect::<sql::Result<HashMap<_, _>>>()?,
+    };
+    Ok(languages)
+}
+
 /// Reads a device from a row of [`DEVICE_COLUMNS`]. `zone_changed` is false: it depends on the
 /// dispatch.
 fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {

@@ -6,7 +6,8 @@ use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
     AndroidSettings, Audience, CreateNotification, IosSettings, MessengerSettings,
-    NotificationContent, Platform, Timestamp, WebPushAction, WebPushSettings,
+    NotificationContent, NotificationTranslations, Platform, Request, Timestamp, WebPushAction,
+    WebPushSettings,
 };
 use serde_json::Value;
 
@@ -35,6 +36,11 @@ pub(super) struct Composer {
     pub(super) text: String,
     /// Whether the notification shows nothing.
     pub(super) is_silent: bool,
+    /// The title on all platforms.
+    pub(super) heading: String,
+    /// The translations as JSON.
+    pub(super) translations: String,
+    /// The title on Android.
     pub(super) title: String,
     pub(super) url: String,
     pub(super) image_url: String,
@@ -138,6 +144,8 @@ impl Composer {
             json: form.lines("json"),
             text: form.lines("text"),
             is_silent: form.text("silent") == "1",
+            heading: text("heading"),
+            translations: form.lines("translations"),
             title: text("title"),
             url: text("url"),
             image_url: text("image_url"),
@@ -207,6 +215,11 @@ impl Composer {
         Self {
             text: text(&request["text"]),
             is_silent: request["silent"] == true,
+            heading: text(&request["title"]),
+            translations: match &request["translations"] {
+                Value::Null => String::new(),
+                given => format::pretty_json(&given.to_string()),
+            },
             title: text(&request["android_settings"]["title"]),
             url: text(&request["url"]),
             image_url: text(&request["image_url"]),
@@ -281,6 +294,8 @@ impl Composer {
             })
             .collect();
         let mut content = NotificationContent {
+            title: optional(&self.heading),
+            translations: self.translations(problems),
             tags: optional(&self.tag).map(|tag| vec![tag]),
             url: optional(&self.url),
             image_url: optional(&self.image_url),
@@ -295,6 +310,27 @@ impl Composer {
         };
         self.options.add_to(&mut content, problems);
         content
+    }
+
+    /// The translations. If they cannot be read, the request has none.
+    fn translations(&self, problems: &mut Vec<String>) -> Option<NotificationTranslations> {
+        let json = self.translations.trim();
+        if json.is_empty() {
+            return None;
+        }
+        let body = format!(r#"{{"translations":{json}}}"#);
+        match CreateNotification::from_json(body.as_bytes()) {
+            Ok(request) => request.content.translations,
+            Err(violations) => {
+                let is_path = |line: &&String| line.starts_with("translations");
+                let mut lines = violations.as_slice().iter().filter(is_path).cloned().peekable();
+                if lines.peek().is_none() {
+                    problems.push("translations: must be a JSON object".to_owned());
+                }
+                problems.extend(lines);
+                None
+            }
+        }
     }
 
     /// `send_at` or `send_at_local`.
@@ -414,6 +450,8 @@ impl Composer {
         options.extend(one("url", &self.url));
         options.extend(one("image-url", &self.image_url));
         options.extend(one("campaign", &self.campaign));
+        options.extend(one("title", &self.heading));
+        options.extend(one("translations", self.translations.trim()));
         options.extend(one("android-title", &self.title));
         options.extend(one("android-sound", &self.android_sound));
         if !self.badge.is_empty() {
@@ -523,6 +561,28 @@ mod tests {
                 "ios_settings.badge: must be a whole number"
             ]
         );
+    }
+
+    #[test]
+    fn title_and_translations_fill_the_request_and_back() {
+        let composer = Composer::of_form(&form(
+            "text=Hi&heading=Shop&translations=%7B%22de%22%3A%7B%22text%22%3A%22Hallo%22%7D%7D",
+        ));
+        let expected = serde_json::json!({"text": "Hi", "title": "Shop",
+            "translations": {"de": {"text": "Hallo"}}});
+        assert_eq!(body(&composer), expected);
+        let again = sent_again(&expected.to_string());
+        assert!(!again.is_json && again.heading == "Shop", "{again:?}");
+        assert!(again.translations.contains("\"text\": \"Hallo\""), "{}", again.translations);
+        for (written, problem) in [
+            ("%7B%22de%22", "translations: must be a JSON object"),
+            ("[]", "translations: expected an object"),
+            ("%7B%22de%22%3A1%7D", "translations.de: expected an object"),
+        ] {
+            let wrong = Composer::of_form(&form(&format!("text=Hi&translations={written}")));
+            assert_eq!(wrong.compose().problems, [problem]);
+            assert!(body(&wrong).get("translations").is_none() && wrong.command().is_none());
+        }
     }
 
     #[test]
