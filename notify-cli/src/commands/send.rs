@@ -61,6 +61,9 @@ pub(crate) struct Send {
     /// Wake the app with --url, --campaign or --custom-json-key and show nothing; on Android and iOS alone.
     #[arg(long, conflicts_with_all = ["file", "text"])]
     silent: bool,
+    /// Replace `{{name|default}}` in texts and titles with the attribute of each device or its user.
+    #[arg(long, conflicts_with = "file")]
+    personalize: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -359,6 +362,7 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
         priority: args.timing.priority,
         collapse_key: args.timing.collapse_key,
         silent: args.silent.then_some(true),
+        personalize: args.personalize.then_some(true),
     })
 }
 

@@ -7,6 +7,7 @@ mod request;
 mod response;
 mod silent;
 mod valid;
+mod variables;
 
 pub use explain::*;
 pub use language::*;
@@ -15,3 +16,4 @@ pub use request::*;
 pub use response::*;
 pub use valid::*;
 pub(crate) use valid::{check_platforms, parse_local_time};
+pub use variables::*;

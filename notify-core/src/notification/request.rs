@@ -66,6 +66,9 @@ model! {
         /// Wakes the app with `url`, `campaign_id` or extra data, and shows nothing; on Android and iOS
         /// alone. Not with a text or anything else that shows.
         pub silent: Option<bool>,
+        /// Whether `{{name|default}}` in texts and titles becomes the attribute `name` of the device or its
+        /// user. Braces are text otherwise.
+        pub personalize: Option<bool>,
     }
 }
 
@@ -371,6 +374,21 @@ impl CreateNotification {
     #[must_use]
     pub fn on_platforms(mut self, platforms: impl IntoIterator<Item = Platform>) -> Self {
         self.platforms = Some(names(platforms));
+        self
+    }
+
+    /// Replaces `{{name|default}}` in texts and titles with the attribute of each device.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp};
+    ///
+    /// let notification =
+    ///     CreateNotification::to_platforms([Platform::Ios], "Hello {{first_name|there}}!").personalize();
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn personalize(mut self) -> Self {
+        self.personalize = Some(true);
         self
     }
 

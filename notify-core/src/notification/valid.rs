@@ -6,13 +6,13 @@ use std::hash::Hash;
 use jiff::civil;
 use serde_json::value::RawValue;
 
-use super::silent;
 use super::{
     AndroidPresentation, COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX,
     IosPresentation, IosSettings, Localized, NotificationContent, ReportNotification,
     SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
     WEB_PUSH_ACTIONS_MIN, WebPresentation, WebPushAction,
 };
+use super::{silent, variables};
 use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
 use crate::time::DAY_MS;
@@ -204,6 +204,8 @@ pub struct Message {
     pub view_button: Option<String>,
     /// Whether it wakes the app and shows nothing; on Android and iOS alone.
     pub is_silent: bool,
+    /// Whether its texts and titles are templates with variables.
+    pub is_personal: bool,
     /// How iOS shows it.
     pub ios: IosPresentation,
     /// How Android shows it.
@@ -322,7 +324,11 @@ impl CreateNotification {
         if is_silent {
             silent::check(self.text.as_deref(), &self.content, validator);
         }
-        let content = check_content(self.text, self.content, is_silent, validator);
+        let mut content = check_content(self.text, self.content, is_silent, validator);
+        if let (Some(true), Some(Content::Message(message))) = (self.personalize, &mut content) {
+            message.is_personal = true;
+            variables::check(message, validator);
+        }
         Some(Notification {
             recipients: Recipients { target: target?, tag, audience: self.audience },
             content: content?,
@@ -600,6 +606,7 @@ fn check_message(
             .unwrap_or_default(),
         view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
         is_silent,
+        is_personal: false,
         ios: content.ios_options.unwrap_or_default().check(validator),
         android: content.android_options.unwrap_or_default().check(validator),
         web: content.web_options.unwrap_or_default().check(validator),

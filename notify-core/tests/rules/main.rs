@@ -28,3 +28,4 @@ mod small;
 mod support;
 mod urls;
 mod users;
+mod variables;

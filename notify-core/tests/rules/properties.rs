@@ -41,7 +41,7 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 63] = [
+const NAMES: [&str; 64] = [
     "text",
     "ios_options",
     "relevance_score",
@@ -49,6 +49,7 @@ const NAMES: [&str; 63] = [
     "notification_count",
     "web_options",
     "silent",
+    "personalize",
     "platforms",
     "android_device_ids",
     "ios_device_ids",

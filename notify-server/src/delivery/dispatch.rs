@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{
-    Content, CreateNotification, Notification, Platform, Timestamp, WebSubscription,
+    Content, CreateNotification, Notification, Platform, Timestamp, WebSubscription, shown_value,
 };
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
-use crate::delivery::messages::{DeviceFields, Messages, Rendering};
+use crate::delivery::messages::{
+    DeviceFields, LanguageMessage, Messages, PersonalMessage, Rendering,
+};
 use crate::payload::{RenderContext, poll_url};
 use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
@@ -39,8 +41,10 @@ pub(crate) struct ActiveDispatch {
     languages: Arc<[String]>,
     /// The content in each of these languages.
     translated: Vec<Content>,
+    /// The attributes that the texts show.
+    variables: Vec<String>,
     /// The messages that were rendered last; `None` before the first rendering.
-    rendered: Mutex<Option<Rendered>>,
+    rendered: Mutex<Option<SendMode>>,
 }
 
 impl ActiveDispatch {
@@ -75,6 +79,7 @@ impl ActiveDispatch {
             expires_at,
             languages: languages.into_iter().map(str::to_owned).collect(),
             translated: content.map_or_else(Vec::new, Content::translated),
+            variables: content.map_or_else(Vec::new, Content::variables),
             notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
@@ -93,7 +98,7 @@ impl ActiveDispatch {
 
     /// Whether a message depends on fields of its device other than the address.
     pub(crate) fn depends_on_devices(&self) -> bool {
-        !self.languages.is_empty()
+        !self.languages.is_empty() || !self.variables.is_empty()
     }
 
     /// Reads what the messages take from these devices.
@@ -102,11 +107,36 @@ impl ActiveDispatch {
         context: &EngineContext,
         keys: impl Iterator<Item = DeviceKey>,
     ) -> Result<DeviceFields, StoreError> {
+        let mut fields = DeviceFields::default();
         if !self.depends_on_devices() {
-            return Ok(DeviceFields::default());
+            return Ok(fields);
         }
-        let languages = context.store.device_languages(keys.collect()).await?;
-        Ok(DeviceFields { languages })
+        let keys: Vec<DeviceKey> = keys.collect();
+        if !self.variables.is_empty() {
+            let (app, names) = (self.row.app, self.variables.clone());
+            let values = context.store.device_attributes(app, keys.clone(), names).await?;
+            let shown = values.into_iter().map(|(key, values)| {
+                (key, values.iter().map(|value| value.as_ref().map(shown_value)).collect())
+            });
+            fields.values = shown.collect();
+        }
+        if !self.languages.is_empty() {
+            fields.languages = context.store.device_languages(keys).await?;
+        }
+        Ok(fields)
+    }
+
+    /// The message for a device.
+    pub(crate) fn message_for(
+        &self,
+        key: DeviceKey,
+        mode: &SendMode,
+        fields: &DeviceFields,
+    ) -> Rendering {
+        let SendMode { provider, messages, ttl_seconds, public_url } = mode;
+        messages.for_device(key, fields, &self.variables, |content| {
+            self.render_content(Some(content), provider, *ttl_seconds, public_url)
+        })
     }
 
     pub(crate) fn cursor(&self) -> DeviceKey {
@@ -333,12 +363,7 @@ const TTL_STEP_SECONDS: u32 = 60;
 #[derive(Clone)]
 pub(crate) enum DeliveryMode {
     /// The devices get a message.
-    Send {
-        /// The provider.
-        provider: SharedProvider,
-        /// The rendered messages.
-        messages: Arc<Messages>,
-    },
+    Send(SendMode),
     /// The deliveries are settled without an attempt (hazard 10 of docs/delivery.md).
     Settle {
         /// The outcome.
@@ -348,11 +373,13 @@ pub(crate) enum DeliveryMode {
     },
 }
 
-/// Messages, with the provider and TTL that they were rendered for.
-struct Rendered {
-    provider: SharedProvider,
-    ttl_seconds: u32,
+/// The messages of devices, with the provider and TTL that they are rendered for.
+#[derive(Clone)]
+pub(crate) struct SendMode {
+    pub(crate) provider: SharedProvider,
     messages: Arc<Messages>,
+    ttl_seconds: u32,
+    public_url: Arc<str>,
 }
 
 impl ActiveDispatch {
@@ -376,19 +403,20 @@ impl ActiveDispatch {
         let cached = rendered.as_ref().filter(|cached| {
             Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
         });
-        let messages = match cached {
-            Some(cached) => cached.messages.clone(),
+        let mode = match cached {
+            Some(cached) => cached.clone(),
             None => {
-                let messages =
-                    Arc::new(self.render(&provider, ttl_seconds, &lane.context.public_url));
-                let provider = provider.clone();
-                *rendered = Some(Rendered { provider, ttl_seconds, messages: messages.clone() });
-                messages
+                let public_url: Arc<str> = Arc::from(lane.context.public_url.as_str());
+                let messages = self.render(&provider, ttl_seconds, &public_url);
+                let messages = Arc::new(messages);
+                let mode = SendMode { provider, messages, ttl_seconds, public_url };
+                *rendered = Some(mode.clone());
+                mode
             }
         };
-        Ok(match messages.failure() {
-            None => DeliveryMode::Send { provider, messages },
-            Some(reason) => settle_as_failed(reason.clone()),
+        Ok(match mode.messages.failure().cloned() {
+            None => DeliveryMode::Send(mode),
+            Some(reason) => settle_as_failed(reason),
         })
     }
 
@@ -406,9 +434,34 @@ impl ActiveDispatch {
     /// Renders the message of each language.
     fn render(&self, provider: &SharedProvider, ttl_seconds: u32, public_url: &str) -> Messages {
         let content = self.notification.as_ref().map(|notification| &notification.content);
-        let render = |content| self.render_content(content, provider, ttl_seconds, public_url);
+        let render = |content| self.render_language(content, provider, ttl_seconds, public_url);
         let translated = self.translated.iter().map(|content| render(Some(content))).collect();
         Messages::new(render(content), self.languages.clone(), translated)
+    }
+
+    /// Renders the message of one language; `content` is `None` if the stored request cannot be read.
+    fn render_language(
+        &self,
+        content: Option<&Content>,
+        provider: &SharedProvider,
+        ttl_seconds: u32,
+        public_url: &str,
+    ) -> LanguageMessage {
+        let template = content.filter(|_| !self.variables.is_empty());
+        let Some(template) = template else {
+            let shared = self.render_content(content, provider, ttl_seconds, public_url);
+            return LanguageMessage { shared, personal: None };
+        };
+        let defaults = template.with_defaults();
+        let shared = self.render_content(Some(&defaults), provider, ttl_seconds, public_url);
+        let personal = PersonalMessage::new(template, &self.variables, &shared, |marked, texts| {
+            self.with_context(marked, ttl_seconds, public_url, |context| {
+                provider.render_gapped(context, texts)
+            })
+            .ok()
+            .flatten()
+        });
+        LanguageMessage { shared, personal }
     }
 
     /// Renders the message of a content; `None` if the stored request cannot be read.
@@ -419,7 +472,7 @@ impl ActiveDispatch {
         ttl_seconds: u32,
         public_url: &str,
     ) -> Rendering {
-        let Some((notification, content)) = self.notification.as_ref().zip(content) else {
+        let Some(content) = content else {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
         // `device_ids` may name a device that registered on another platform after the request.
@@ -427,6 +480,25 @@ impl ActiveDispatch {
         if content.is_silent() && !is_phone {
             return Err(reasons::SILENT_NOT_SUPPORTED.into());
         }
+        let rendered = self
+            .with_context(content, ttl_seconds, public_url, |context| provider.render(context))?;
+        rendered.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
+    }
+
+    /// Calls `render` with the input of a payload.
+    ///
+    /// # Errors
+    /// When the stored request cannot be read, or rendering panics.
+    fn with_context<T>(
+        &self,
+        content: &Content,
+        ttl_seconds: u32,
+        public_url: &str,
+        render: impl FnOnce(&RenderContext<'_>) -> T,
+    ) -> Result<T, Reason> {
+        let Some(notification) = &self.notification else {
+            return Err(reasons::REQUEST_UNREADABLE.into());
+        };
         let poll_url = self.row.poll_public_id.map(|id| poll_url(public_url, id));
         let render_context = RenderContext {
             id: &self.row.notification_id,
@@ -441,12 +513,10 @@ impl ActiveDispatch {
         };
         // If rendering panics, only the deliveries of this dispatch fail. Without `catch_unwind` the
         // task of the page would panic, the page would be resumed, and its task would panic again.
-        let result = catch_unwind(AssertUnwindSafe(|| provider.render(&render_context)));
-        let Ok(rendered) = result else {
+        catch_unwind(AssertUnwindSafe(|| render(&render_context))).map_err(|_| {
             tracing::error!(dispatch.no = self.row.no.0, "rendering panicked");
-            return Err(reasons::INTERNAL_ERROR.into());
-        };
-        rendered.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
+            reasons::INTERNAL_ERROR.into()
+        })
     }
 }
 

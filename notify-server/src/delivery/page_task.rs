@@ -26,9 +26,9 @@ use notify_core::Timestamp;
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
 use crate::delivery::lane::Lane;
-use crate::delivery::messages::{DeviceFields, Messages, Rendering};
+use crate::delivery::messages::{DeviceFields, Rendering};
 use crate::delivery::sender::{
     self, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
     Sender, UncommittedPermits,
@@ -309,7 +309,7 @@ impl PageTask {
                 Ok(None) => continue,
                 Err(blocked) => return blocked,
             };
-            let DeliveryMode::Send { provider, messages: _ } = mode else { continue };
+            let DeliveryMode::Send(SendMode { provider, .. }) = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
             let delivery =
                 Delivery { dispatch: self.dispatch.clone(), device, history: History::default() };
@@ -332,26 +332,26 @@ impl PageTask {
                     DeliveryMode::Settle { settled, reason } => {
                         self.settle_unsent(key, *settled, reason.clone());
                     }
-                    DeliveryMode::Send { .. } if self.dispatch.has_expired(now) => {
+                    DeliveryMode::Send(_) if self.dispatch.has_expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
                     // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
-                    DeliveryMode::Send { .. }
+                    DeliveryMode::Send(_)
                         if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
                         let reason = reasons::CREDENTIALS_REFUSED.into();
                         self.settle_unsent(key, Outcome::Expired, reason);
                     }
-                    DeliveryMode::Send { .. } if !self.dispatch.has_address(device) => {
+                    DeliveryMode::Send(_) if !self.dispatch.has_address(device) => {
                         self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
-                    DeliveryMode::Send { provider, .. } if self.try_defer_front(provider, now) => {
+                    DeliveryMode::Send(mode) if self.try_defer_front(&mode.provider, now) => {
                         continue;
                     }
                     // These checks come before the permits: `try_acquire` may make this delivery the
                     // probe, which must then be sent.
-                    DeliveryMode::Send { messages, .. } => match self.message_for(key, messages) {
+                    DeliveryMode::Send(mode) => match self.message_for(key, mode) {
                         Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
                         Ok(message) => match self.lane.check_chat(key, now) {
                             Ok(()) => return self.try_acquire(now).map(|()| Some(message)),
@@ -368,10 +368,10 @@ impl PageTask {
     }
 
     /// The message for a device of the queue.
-    fn message_for(&self, key: DeviceKey, messages: &Messages) -> Rendering {
+    fn message_for(&self, key: DeviceKey, mode: &SendMode) -> Rendering {
         match &self.fields {
-            Some(fields) => messages.for_device(key, fields),
-            None => messages.for_device(key, &DeviceFields::default()),
+            Some(fields) => self.dispatch.message_for(key, mode, fields),
+            None => self.dispatch.message_for(key, mode, &DeviceFields::default()),
         }
     }
 
@@ -450,8 +450,8 @@ impl PageTask {
             || self.version != self.lane.provider_version();
         // `None` resumes all devices: the next read of the mode decides about them.
         let provider = match &self.mode {
-            Some(DeliveryMode::Send { provider, .. }) if !must_resume_all => Some(provider),
-            Some(DeliveryMode::Send { .. } | DeliveryMode::Settle { .. }) | None => None,
+            Some(DeliveryMode::Send(mode)) if !must_resume_all => Some(&mode.provider),
+            Some(DeliveryMode::Send(_) | DeliveryMode::Settle { .. }) | None => None,
         };
         let is_stale = self.deferred.is_stale();
         let taken = self.deferred.take(|upstream, device| match provider {

@@ -160,8 +160,9 @@ impl RetryTask {
                 continue;
             }
             let (provider, message) = match mode {
-                DeliveryMode::Send { provider, messages } => {
-                    (provider, messages.for_device(retry.key, &fields))
+                DeliveryMode::Send(mode) => {
+                    let message = dispatch.message_for(retry.key, &mode, &fields);
+                    (mode.provider, message)
                 }
                 DeliveryMode::Settle { settled, reason } => {
                     self.settle_front(settled, reason);

@@ -201,14 +201,15 @@ impl SingleTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            let DeliveryMode::Send { provider, messages } = mode else {
+            let DeliveryMode::Send(mode) = mode else {
                 self.continue_as_page();
                 continue;
             };
-            let Ok(payload) = messages.for_device(single.device.key, &fields) else {
+            let Ok(payload) = single.dispatch.message_for(single.device.key, &mode, &fields) else {
                 self.continue_as_page();
                 continue;
             };
+            let provider = mode.provider;
             if version != self.lane.provider_version() || !self.may_start(single, &provider, now) {
                 self.continue_as_page();
                 continue;

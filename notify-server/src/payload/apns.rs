@@ -11,6 +11,7 @@ use super::{
     APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity,
 };
 use crate::payload::APNS_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// The kind of message; required since watchOS 6.
@@ -58,6 +59,20 @@ pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
         .map_err(too_large)?,
     };
     Ok(Payload { body, headers: headers(context) })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts it there.
+pub(crate) fn render_gapped(context: &RenderContext<'_>, texts: usize) -> (GappedBody, HeaderMap) {
+    let shown = DisplayFields::of(context);
+    let raw = shown.message.and_then(|message| message.ios_json.as_ref());
+    let json = match raw {
+        Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
+        None => serde_json::to_vec(&Root { title: shown.title, shown: &shown })
+            .expect("a payload is made of texts, numbers and valid JSON")
+            .into(),
+    };
+    let body = GappedBody::cut(&json, texts, json.len(), APNS_BYTES_MAX, Counting::Json);
+    (body, headers(context))
 }
 
 /// The UUID of one delivery, derived from the notification's UUID and the device token. It is the same for

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{BodyTemplate, RenderContext, TooLarge, collapse_identity};
 use crate::payload::FCM_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// A rendered message.
@@ -40,6 +41,22 @@ pub(crate) fn render(
         (payload, counted_bytes)
     })
     .map_err(|bytes| TooLarge { platform: Platform::Android, bytes, limit: FCM_BYTES_MAX })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts the part after the token there.
+/// Returns the part before the token too.
+pub(crate) fn render_gapped(
+    context: &RenderContext<'_>,
+    enriched_as_data: bool,
+    texts: usize,
+) -> (Bytes, GappedBody) {
+    let shown = DisplayFields::of(context);
+    let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
+    let title = settings_title.unwrap_or(shown.title);
+    let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
+    let BodyTemplate { before, after } = payload.body;
+    let size = payload.counted_bytes;
+    (before, GappedBody::cut(&after, texts, size, FCM_BYTES_MAX, Counting::Text))
 }
 
 /// The `message` object of a request, without its token.

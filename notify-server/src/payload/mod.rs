@@ -4,6 +4,7 @@
 pub mod apns;
 pub(crate) mod buttons;
 pub(crate) mod fcm;
+pub(crate) mod gapped;
 pub(crate) mod messenger;
 mod preview;
 pub(crate) mod telegram;

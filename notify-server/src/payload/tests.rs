@@ -3,6 +3,7 @@
 mod apns;
 mod collapse;
 mod fcm;
+mod gapped;
 mod messenger;
 mod preview;
 mod telegram;

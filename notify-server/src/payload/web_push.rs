@@ -8,6 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{RenderContext, TooLarge, collapse_identity, push_topic};
 use crate::payload::WEB_PUSH_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// How long the push service keeps the message for an offline browser, in seconds; `0` for one attempt
@@ -45,6 +46,16 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
         limit: WEB_PUSH_BYTES_MAX,
     })?;
     Ok(Payload { body, headers: headers(context) })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts it there.
+pub(crate) fn render_gapped(context: &RenderContext<'_>, texts: usize) -> (GappedBody, HeaderMap) {
+    let shown = DisplayFields::of(context);
+    let root = Root { title: shown.title, shown: &shown, tag: collapse_identity(context) };
+    let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
+    let json = Bytes::from(json);
+    let body = GappedBody::cut(&json, texts, json.len(), WEB_PUSH_BYTES_MAX, Counting::Json);
+    (body, headers(context))
 }
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {

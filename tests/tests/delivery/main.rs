@@ -9,6 +9,7 @@ mod outcomes;
 mod payloads;
 mod reports;
 mod unsent;
+mod variables;
 mod web_push;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Notifications: creating, reporting, reading and cancelling them, and their deliveries.
 
+use std::borrow::Cow;
+
 use notify_core::{
     CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
     ListNotifications, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
@@ -84,6 +86,8 @@ pub(super) struct Draft<'a> {
     id: &'a NotificationId,
     app_name: &'a str,
     notification: &'a Notification,
+    /// The content for devices without attributes.
+    content: Cow<'a, Content>,
     /// The poll of the notification, if it has one.
     pub(super) poll: Option<PollDraft>,
     poll_url: Option<String>,
@@ -103,7 +107,13 @@ impl<'a> Draft<'a> {
             Schedule::Now | Schedule::Local(_) => ctx.received_at,
             Schedule::At(at) => at,
         };
-        Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
+        let content = &notification.content;
+        let content = if content.is_personal() {
+            Cow::Owned(content.with_defaults())
+        } else {
+            Cow::Borrowed(content)
+        };
+        Self { id, app_name: &ctx.app().name, notification, content, poll, poll_url, due_at }
     }
 
     /// When the notification is due; now, if it has a local time.
@@ -116,7 +126,7 @@ impl<'a> Draft<'a> {
         RenderContext {
             id: self.id,
             app_name: self.app_name,
-            content: &self.notification.content,
+            content: &self.content,
             poll_url: self.poll_url.as_deref(),
             poll_answers: self.poll.as_ref().map_or(&[], |poll| poll.answers.as_slice()),
             priority: self.notification.priority,
@@ -144,7 +154,7 @@ async fn check_payload_size(
     if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {
         violations.extend(too_large.iter().map(|report| format!("{}: {report}", report.platform)));
     }
-    let content = &notification.content;
+    let content = &*draft.content;
     for (language, content) in content.languages().iter().zip(&content.translated()) {
         let context = RenderContext { content, ..context };
         if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {

@@ -36,6 +36,8 @@ pub(super) struct Composer {
     pub(super) text: String,
     /// Whether the notification shows nothing.
     pub(super) is_silent: bool,
+    /// Whether its texts have variables.
+    pub(super) is_personal: bool,
     /// The title on all platforms.
     pub(super) heading: String,
     /// The translations as JSON.
@@ -144,6 +146,7 @@ impl Composer {
             json: form.lines("json"),
             text: form.lines("text"),
             is_silent: form.text("silent") == "1",
+            is_personal: form.text("personalize") == "1",
             heading: text("heading"),
             translations: form.lines("translations"),
             title: text("title"),
@@ -215,6 +218,7 @@ impl Composer {
         Self {
             text: text(&request["text"]),
             is_silent: request["silent"] == true,
+            is_personal: request["personalize"] == true,
             heading: text(&request["title"]),
             translations: match &request["translations"] {
                 Value::Null => String::new(),
@@ -269,6 +273,7 @@ impl Composer {
             priority: optional(&self.priority),
             collapse_key: optional(&self.collapse_key),
             silent: self.is_silent.then_some(true),
+            personalize: self.is_personal.then_some(true),
             ..CreateNotification::default()
         };
         let body = serde_json::to_vec(&request).expect("a request is made of texts and numbers");
@@ -470,7 +475,11 @@ impl Composer {
         options.extend(one("ttl", &self.ttl));
         options.extend(one("priority", &self.priority));
         options.extend(one("collapse-key", &self.collapse_key));
-        let flags = if self.is_silent { " --silent" } else { "" };
+        let flags = match (self.is_silent, self.is_personal) {
+            (true, _) => " --silent",
+            (false, true) => " --personalize",
+            (false, false) => "",
+        };
         let options = options.iter().map(|(name, value)| {
             let value = format::argument(value);
             // A value that begins with `-` could be read as an option.

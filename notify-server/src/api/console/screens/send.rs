@@ -256,6 +256,7 @@ impl PlatformView {
             headers,
             bytes,
             limit,
+            bytes_max: _,
             problems,
             languages,
         } = preview;
