@@ -70,6 +70,8 @@ enum Benchmark {
     FanOut,
     /// A fan-out with a condition, few matching devices among many, and the size of a segment
     Audiences,
+    /// Translated and personalised fan-outs, and a plain one
+    Content,
     /// A fan-out with unregistered tokens, failures and broken connections, and one without
     Trouble,
     /// Peak memory of a fan-out to many devices and to few
@@ -150,6 +152,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if is_selected(Benchmark::Audiences) {
         report.add(benches::audiences::run(&scale, &paths).await?);
+    }
+    if is_selected(Benchmark::Content) {
+        report.add(benches::content::run(&scale, &paths).await?);
     }
     if is_selected(Benchmark::Trouble) {
         report.add(benches::trouble::run(&scale, &paths).await?);

@@ -10,8 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use notify_client::{
     Error,
     notify_core::{
-        Audience, DeliveryOutcome, DeviceState, NotificationStatus, Platform, ProviderKind,
-        PutSegment, Request, Timestamp, UserState, json::JsonObject,
+        Audience, CreateNotification, DeliveryOutcome, DeviceState, NotificationStatus,
+        NotificationTranslations, Platform, ProviderKind, PutSegment, Request, Timestamp,
+        UserState, json::JsonObject,
     },
 };
 
@@ -75,6 +76,24 @@ fn audience_text(what: &str, text: &str) -> Result<Audience, Failure> {
     let body = format!(r#"{{"audience":{}}}"#, object.as_str());
     let request = PutSegment::from_json(body.as_bytes()).map_err(Error::Invalid)?;
     Ok(request.audience.expect("an object that is not a condition is an error"))
+}
+
+/// Parses translations: JSON if the text begins with `{`, otherwise the content of a file.
+pub(crate) fn translations(text: &str) -> Result<NotificationTranslations, Failure> {
+    let content;
+    let (what, json) = if text.trim_start().starts_with('{') {
+        ("--translations", text)
+    } else {
+        content = String::from_utf8(read(Path::new(text))?)
+            .map_err(|_| Failure::Usage(format!("{text}: is not UTF-8")))?;
+        (text, content.as_str())
+    };
+    let object =
+        json_object(json.trim()).map_err(|error| Failure::Usage(format!("{what}: {error}")))?;
+    // In a request, the errors have the path of the API.
+    let body = format!(r#"{{"translations":{}}}"#, object.as_str());
+    let request = CreateNotification::from_json(body.as_bytes()).map_err(Error::Invalid)?;
+    Ok(request.content.translations.expect("an object is not null"))
 }
 
 /// A JSON object given as an argument.

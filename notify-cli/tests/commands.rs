@@ -88,6 +88,19 @@ async fn send_makes_the_request() {
             Some(json!({ "text": "Hi", "device_ids": ["chat-77", "phone"] })),
         ),
         (
+            "send --text Hi --title Shop --platform ios --translations {\"de\":{\"text\":\"Hallo\"}}",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({ "text": "Hi", "title": "Shop", "platforms": ["ios"],
+                "translations": {"de": {"text": "Hallo"}} })),
+        ),
+        (
+            "send --silent --platform ios --url shop://inbox",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({ "platforms": ["ios"], "url": "shop://inbox", "silent": true })),
+        ),
+        (
             "report --id mine --text Hi --platform web",
             created(),
             "POST /v1/notifications/notify".to_owned(),

@@ -3,7 +3,7 @@
 use notify_core::{
     DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries,
     ListDevices, ListNotificationUsers, ListNotifications, NotificationStatisticsQuery, PageQuery,
-    Query, StreamQuery,
+    PreviewQuery, Query, StreamQuery,
 };
 
 type Parameters = Vec<(&'static str, String)>;
@@ -36,6 +36,7 @@ to_query! {
     DeviceStatisticsQuery { date_from, date_to }
     NotificationStatisticsQuery { date_from, date_to }
     EnrichmentQuery { notification_id, device_id }
+    PreviewQuery { device_id }
 }
 
 impl ToQuery for DeleteUser {

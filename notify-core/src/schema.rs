@@ -8,10 +8,11 @@ use crate::{
     ACTION_BUTTONS_MAX, ButtonKind, CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX,
     CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
     EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
-    LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, ORIGIN_CHARS_MAX,
-    POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
-    StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
-    TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
+    LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX,
+    OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX,
+    PollLayout, RECIPIENT_ID_CHARS_MAX, RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX,
+    TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX,
+    URL_CHARS_MAX, USER_IDS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
     WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
     WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
     WEBHOOK_EVENTS_MAX,
@@ -134,8 +135,10 @@ fn web_access_rules() -> Vec<ModelRules> {
 // Notifications and polls.
 
 /// The fields of a notification that a poll ignores. Only their type is checked.
-pub const IGNORED_BY_POLLS: [&str; 12] = [
+pub const IGNORED_BY_POLLS: [&str; 17] = [
     "text",
+    "title",
+    "translations",
     "url",
     "image_url",
     "campaign_id",
@@ -147,6 +150,9 @@ pub const IGNORED_BY_POLLS: [&str; 12] = [
     "ios_settings",
     "web_push_settings",
     "social_messenger_settings",
+    "ios_options",
+    "android_options",
+    "web_options",
 ];
 
 fn notification_rules() -> Vec<ModelRules> {
@@ -168,6 +174,13 @@ fn notification_rules() -> Vec<ModelRules> {
             "WebPushAction",
             vec![("title", required()), ("icon", url()), ("url", uri())],
         ),
+        ModelRules::new(
+            "Translation",
+            vec![("title", up_to(TITLE_CHARS_MAX)), ("url", uri()), ("image_url", url())],
+        ),
+        ios_options(),
+        android_options(),
+        ModelRules::new("WebOptions", vec![("icon", url()), ("badge", url())]),
         create_poll(),
         ModelRules::new("CreateAnswer", vec![("image_url", url())]),
         ModelRules::new("AnswerPoll", vec![("device_id", id())]),
@@ -211,7 +224,51 @@ fn create_notification() -> ModelRules {
         { "properties": { "send_at_local": unset() } },
     ] });
     ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, schedule, message_or_poll()] }))
+        .together(json!({ "allOf": [target, schedule, content(Some(silent_message()))] }))
+}
+
+/// A notification that shows nothing. The server's OpenAPI document adds the keywords of the fields in
+/// [`IGNORED_BY_POLLS`].
+fn silent_message() -> Value {
+    let null = || json!({ "type": "null" });
+    let shown = ["channel_id", "icon", "color", "visibility"].map(|name| (name, unset()));
+    let mut android = Map::from_iter(shown.map(|(name, absent)| (name.to_owned(), absent)));
+    android.insert("notification_count".to_owned(), null());
+    let mut properties = Map::new();
+    properties.insert("silent".to_owned(), json!({ "const": true }));
+    properties.extend(["text", "title", "image_url"].map(|name| (name.to_owned(), unset())));
+    const ABSENT: [&str; 10] = [
+        "translations",
+        "poll",
+        "android_json",
+        "ios_json",
+        "android_settings",
+        "ios_settings",
+        "web_push_settings",
+        "social_messenger_settings",
+        "ios_options",
+        "web_options",
+    ];
+    properties.extend(ABSENT.map(|name| (name.to_owned(), null())));
+    let phones = json!({ "properties": {
+        "platforms": { "type": ["array", "null"], "items": { "enum": ["android", "ios"] } },
+    } });
+    let device_ids = ["android_device_ids", "ios_device_ids", "device_ids"].map(|name| {
+        json!({ "required": [name], "properties": { name: { "type": "array", "minItems": 1 } } })
+    });
+    let data = ["url", "campaign_id", "custom_json_key"]
+        .map(|name| json!({ "required": [name], "properties": { name: given() } }));
+    json!({
+        "title": "silent",
+        "required": ["silent"],
+        "properties": properties,
+        "allOf": [
+            { "properties": { "android_options": { "properties": android } } },
+            { "anyOf": [phones, device_ids[0], device_ids[1], device_ids[2]] },
+            { "anyOf": data },
+            extra_pair(),
+        ],
+    })
 }
 
 fn report_notification() -> ModelRules {
@@ -221,7 +278,37 @@ fn report_notification() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
     ModelRules::new("ReportNotification", fields)
-        .together(json!({ "allOf": [to_platforms(), message_or_poll()] }))
+        .together(json!({ "allOf": [to_platforms(), content(None)] }))
+}
+
+fn ios_options() -> ModelRules {
+    let option_text = || up_to(OPTION_CHARS_MAX);
+    ModelRules::new(
+        "IosOptions",
+        vec![
+            ("subtitle", option_text()),
+            ("thread_id", option_text()),
+            ("category", option_text()),
+            ("interruption_level", optional_one_of("InterruptionLevel")),
+            ("relevance_score", json!({ "minimum": 0, "maximum": RELEVANCE_SCORE_MAX })),
+        ],
+    )
+}
+
+fn android_options() -> ModelRules {
+    let option_text = || up_to(OPTION_CHARS_MAX);
+    let count = json!({ "format": "int64", "minimum": 0, "maximum": NOTIFICATION_COUNT_MAX });
+    ModelRules::new(
+        "AndroidOptions",
+        vec![
+            ("channel_id", option_text()),
+            ("icon", option_text()),
+            ("color", json!({ "pattern": COLOR })),
+            ("notification_count", count),
+            ("visibility", optional_one_of("AndroidVisibility")),
+            ("analytics_label", option_text()),
+        ],
+    )
 }
 
 fn to_platforms() -> Value {
@@ -242,6 +329,7 @@ fn absent_list() -> Value {
 fn notification_content() -> Vec<(&'static str, Value)> {
     vec![
         ("tags", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
+        ("title", up_to(TITLE_CHARS_MAX)),
         ("url", uri()),
         ("image_url", url()),
         ("campaign_id", json!({ "pattern": CAMPAIGN_REF })),
@@ -260,34 +348,43 @@ fn notification_content() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A poll, or a message that satisfies the rules of its settings. The server's OpenAPI document moves the
-/// keywords of the fields in [`IGNORED_BY_POLLS`] here.
-fn message_or_poll() -> Value {
+/// A poll, a message that satisfies the rules of its settings, or a silent message. The server's OpenAPI
+/// document moves the keywords of the fields in [`IGNORED_BY_POLLS`] here.
+fn content(silent_message: Option<Value>) -> Value {
+    let mut message = json!({
+        "title": "message",
+        "required": ["text"],
+        "properties": { "text": given(), "poll": { "type": "null" } },
+        "allOf": [extra_pair()],
+    });
+    let mut poll = json!({
+        "title": "poll",
+        "required": ["poll"],
+        "properties": { "poll": { "type": "object" } },
+    });
+    if silent_message.is_some() {
+        for kind in [&mut message, &mut poll] {
+            kind["properties"]["silent"] = json!({ "enum": [null, false] });
+        }
+    }
+    let kinds: Vec<Value> = [message, poll].into_iter().chain(silent_message).collect();
+    json!({ "anyOf": kinds })
+}
+
+/// The key and the value of extra data, which require each other.
+fn extra_pair() -> Value {
     json!({ "anyOf": [
         {
-            "title": "message",
-            "required": ["text"],
-            "properties": { "text": given(), "poll": { "type": "null" } },
-            // Key and value require each other.
-            "anyOf": [
-                {
-                    "required": ["custom_json_key", "custom_json_value"],
-                    "properties": {
-                        "custom_json_key": given(),
-                        "custom_json_value": { "type": "object" },
-                    },
-                },
-                { "properties": {
-                    "custom_json_key": unset(),
-                    "custom_json_value": { "type": "null" },
-                } },
-            ],
+            "required": ["custom_json_key", "custom_json_value"],
+            "properties": {
+                "custom_json_key": given(),
+                "custom_json_value": { "type": "object" },
+            },
         },
-        {
-            "title": "poll",
-            "required": ["poll"],
-            "properties": { "poll": { "type": "object" } },
-        },
+        { "properties": {
+            "custom_json_key": unset(),
+            "custom_json_value": { "type": "null" },
+        } },
     ] })
 }
 
@@ -619,6 +716,8 @@ const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?
 const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
 /// The name of an attribute.
 pub const ATTRIBUTE_NAME: &str = "^[a-z][a-z0-9_]{0,63}$";
+/// A language tag (RFC 5646, section 2.1), in which underscores can take the place of hyphens.
+pub const LANGUAGE_TAG: &str = "^[A-Za-z][A-Za-z0-9]{0,7}(?:[-_][A-Za-z0-9]{1,8})*$";
 /// The form of a language tag, or empty.
 const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
 /// A recipient id on Messenger or the chat app.
@@ -630,6 +729,8 @@ const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
 /// `YYYY-MM-DDTHH:MM`, or empty. Validation also checks that the day exists.
 const LOCAL_TIME: &str =
     "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";
+/// A color as `#rrggbb`, or empty.
+const COLOR: &str = "^(?:#[0-9A-Fa-f]{6})?$";
 /// Visible ASCII, or empty.
 const VISIBLE_ASCII: &str = "^[!-~]*$";
 /// A key that FCM does not reserve.

@@ -79,7 +79,13 @@ fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
         200..300 => "accepted",
         _ => "refused",
     };
-    let note = if is_check { "<br>check of the credentials, no push" } else { "" };
+    let note = if is_check {
+        "<br>check of the credentials, no push"
+    } else if entry.is_silent() {
+        "<br>silent: it wakes the app, the system shows nothing"
+    } else {
+        ""
+    };
     let payload = serde_json::to_string_pretty(&entry.payload).unwrap_or_default();
     let headers: Vec<String> =
         entry.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();

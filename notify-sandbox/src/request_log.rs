@@ -56,6 +56,22 @@ impl ReceivedRequest {
             Provider::WebPush | Provider::Messenger | Provider::Telegram | Provider::Oauth => false,
         }
     }
+
+    /// Whether the system shows nothing of the message and only wakes the app: a background push of APNs,
+    /// or a message of FCM with data alone.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        match self.provider {
+            Provider::Apns => {
+                self.headers.get("apns-push-type").is_some_and(|kind| kind == "background")
+            }
+            Provider::Fcm => {
+                let message = &self.payload["message"];
+                message.is_object() && message.get("notification").is_none()
+            }
+            Provider::WebPush | Provider::Messenger | Provider::Telegram | Provider::Oauth => false,
+        }
+    }
 }
 
 /// How often a provider gave one response.

@@ -42,6 +42,8 @@ pub(crate) const REQUEST_UNREADABLE: &str = "request_unreadable";
 pub(crate) const SENT_UNDER_ANOTHER_DEVICE: &str = "sent_under_another_device";
 /// Signing with our key failed.
 pub(crate) const SIGNING_FAILED: &str = "signing_failed";
+/// The notification is silent, which the platform does not support.
+pub(crate) const SILENT_NOT_SUPPORTED: &str = "silent_not_supported";
 /// The provider asked to slow down.
 pub(crate) const THROTTLED: &str = "throttled";
 /// The provider did not respond in time.
@@ -69,6 +71,7 @@ pub(crate) const ALL: &[&str] = &[
     REQUEST_UNREADABLE,
     SENT_UNDER_ANOTHER_DEVICE,
     SIGNING_FAILED,
+    SILENT_NOT_SUPPORTED,
     THROTTLED,
     TIMEOUT,
     USER_CHANGED,

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod audiences;
 pub(crate) mod console;
+pub(crate) mod content;
 pub(crate) mod databases;
 pub(crate) mod enrichment;
 pub(crate) mod fan_out;

@@ -5,15 +5,23 @@ use notify_client::notify_core::{
     AndroidSettings, IosSettings, MessengerSettings, NotificationContent, json::JsonObject,
 };
 
-use crate::input;
+use crate::{failure::Failure, input};
 
-/// The content of a notification. Polls and web push buttons need `--file`.
+/// The content of a notification. Polls, web push buttons and the options of platforms need
+/// `--file`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct ContentArgs {
-    /// Main text.
-    #[arg(long, required_unless_present = "file")]
+    /// Main text. Required, unless the notification is silent.
+    #[arg(long)]
     pub(crate) text: Option<String>,
+    /// Title; the application's name unless given.
+    #[arg(long)]
+    title: Option<String>,
+    /// The texts for devices of other languages, as JSON, or a file with it (`-` for standard input):
+    /// {"de": {"text": "…", "title": "…", "url": "…", "image_url": "…"}}.
+    #[arg(long, value_name = "FILE|JSON")]
+    translations: Option<String>,
     /// Only devices that have this tag set to true.
     #[arg(long)]
     tag: Option<String>,
@@ -41,7 +49,7 @@ pub(crate) struct ContentArgs {
     /// Raw payload on iOS, which replaces all other content.
     #[arg(long, value_name = "JSON", value_parser = input::json_object)]
     ios_json: Option<JsonObject>,
-    /// Title on Android; the application's name unless given.
+    /// Title on Android, in place of --title.
     #[arg(long, value_name = "TITLE")]
     android_title: Option<String>,
     /// File name of a sound in the Android app.
@@ -60,11 +68,17 @@ pub(crate) struct ContentArgs {
 
 impl ContentArgs {
     /// The text and the other content.
-    pub(crate) fn into_parts(self) -> (Option<String>, NotificationContent) {
+    ///
+    /// # Errors
+    /// When the translations cannot be read.
+    pub(crate) fn into_parts(self) -> Result<(Option<String>, NotificationContent), Failure> {
+        let translations = self.translations.as_deref().map(input::translations).transpose()?;
         let has_android_settings = self.android_title.is_some() || self.android_sound.is_some();
         let android_settings = has_android_settings
             .then_some(AndroidSettings { title: self.android_title, sound: self.android_sound });
         let content = NotificationContent {
+            title: self.title,
+            translations,
             tags: self.tag.map(|tag| vec![tag]),
             url: self.url,
             image_url: self.image_url,
@@ -78,9 +92,9 @@ impl ContentArgs {
             social_messenger_settings: self
                 .view_button
                 .map(|text| MessengerSettings { view_button: Some(text) }),
-            web_push_settings: None,
-            poll: None,
+            // The options of platforms, buttons of browsers and polls need `--file`.
+            ..NotificationContent::default()
         };
-        (self.text, content)
+        Ok((self.text, content))
     }
 }

@@ -58,6 +58,12 @@ pub(crate) struct Send {
     /// Follow the notification until every delivery has an outcome, like `notify watch`.
     #[arg(long, conflicts_with = "preview")]
     watch: bool,
+    /// Wake the app with --url, --campaign or --custom-json-key and show nothing; on Android and iOS alone.
+    #[arg(long, conflicts_with_all = ["file", "text"])]
+    silent: bool,
+    /// Replace `{{name|default}}` in texts and titles with the attribute of each device or its user.
+    #[arg(long, conflicts_with = "file")]
+    personalize: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -146,12 +152,19 @@ const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web,
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
     --user ID, --android-device ID or --ios-device ID";
 
+/// The error of a command without a text.
+const NO_TEXT: &str =
+    "no text: give --text TEXT, or --silent for a notification that shows nothing";
+
 /// Runs the command.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
     let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
+        None if args.content.text.is_none() && !args.silent => {
+            return Err(Failure::Usage(NO_TEXT.to_owned()));
+        }
         None => notification(args)?,
     };
     let notify = session.client()?;
@@ -332,7 +345,7 @@ const OBSTACLES: [StepKind; 9] = [
 /// The request of `notify send` without `--file`.
 fn notification(args: Send) -> Result<CreateNotification, Failure> {
     let audience = args.target.audience()?;
-    let (text, content) = args.content.into_parts();
+    let (text, content) = args.content.into_parts()?;
     let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
     Ok(CreateNotification {
         text,
@@ -348,6 +361,8 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
         ttl_seconds: args.timing.ttl,
         priority: args.timing.priority,
         collapse_key: args.timing.collapse_key,
+        silent: args.silent.then_some(true),
+        personalize: args.personalize.then_some(true),
     })
 }
 
@@ -380,19 +395,22 @@ pub(crate) struct Report {
 pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<(), Failure> {
     let report = match &args.file {
         Some(path) => input::request(path)?,
-        None => report(args),
+        None if args.content.text.is_none() => {
+            return Err(Failure::Usage("no text: give --text TEXT".to_owned()));
+        }
+        None => report(args)?,
     };
     let created = session.client()?.notifications().report(&report).await?;
     session.out.show(&created, &view::CREATED)
 }
 
 /// The request of `notify report` without `--file`.
-fn report(args: Report) -> ReportNotification {
-    let (text, content) = args.content.into_parts();
-    ReportNotification {
+fn report(args: Report) -> Result<ReportNotification, Failure> {
+    let (text, content) = args.content.into_parts()?;
+    Ok(ReportNotification {
         id: args.id.unwrap_or_default(),
         text,
         platforms: Some(args.platforms.iter().map(ToString::to_string).collect()),
         content,
-    }
+    })
 }

@@ -4,7 +4,7 @@ use notify_core::{
     AnswerId, AnswerPoll, CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries,
     ListNotificationUsers, ListNotifications, NotificationCreated, NotificationId,
     NotificationList, NotificationPreview, NotificationRecord, NotificationUsers, Poll,
-    ReportNotification,
+    PreviewQuery, ReportNotification,
 };
 use reqwest::Method;
 
@@ -56,6 +56,30 @@ handle! {
     /// ```
     fn preview(notification: &CreateNotification) -> NotificationPreview =
         Call::v1(Method::POST, &["notifications", "preview"]).body(notification);
+
+    /// Returns the same as [`preview`](Self::preview); on the platform of the device, with the message that
+    /// this device would get, in its language and with its attributes:
+    /// `POST /v1/notifications/preview?device_id=…`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the device is unknown; [`crate::Error::Rejected`] if the notification
+    /// does not target its platform; otherwise like `preview`.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{CreateNotification, DeviceId, Platform};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let hello = CreateNotification::to_platforms([Platform::Android], "Hello {{first_name|there}}!")
+    ///     .personalize();
+    /// let phone = DeviceId::new("pixel-7")?;
+    /// let preview = notify.notifications().preview_for(&hello, &phone).await?;
+    /// println!("{:?}", preview.platforms[0].payload);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn preview_for(notification: &CreateNotification, device: &DeviceId) -> NotificationPreview =
+        Call::v1(Method::POST, &["notifications", "preview"])
+            .query(&PreviewQuery { device_id: Some(device.to_string()) })
+            .and_then(|call| call.body(notification));
 
     /// Registers a notification that something else delivers: `POST /v1/notifications/notify`. The
     /// server sends nothing.

@@ -68,6 +68,8 @@ wire_enum! {
         HasAddress = "has_address",
         /// The device has no address.
         NoAddress = "no_address",
+        /// Which texts of a translated notification the device gets.
+        Language = "language",
         /// The address belonged to another device during sending, which may have received it.
         AddressMoved = "address_moved",
         /// The device could not receive notifications when the server reached it. Its state may have changed

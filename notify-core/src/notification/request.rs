@@ -1,7 +1,9 @@
 //! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
 use crate::json::{JsonObject, Object};
-use crate::notification::Priority;
+use crate::notification::{
+    AndroidOptions, IosOptions, NotificationTranslations, Priority, Translation, WebOptions,
+};
 use crate::request::model;
 use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
 
@@ -61,6 +63,12 @@ model! {
         /// Notifications with the same key replace each other on the device; 1 to 64 visible ASCII
         /// characters.
         pub collapse_key: Option<String>,
+        /// Wakes the app with `url`, `campaign_id` or extra data, and shows nothing; on Android and iOS
+        /// alone. Not with a text or anything else that shows.
+        pub silent: Option<bool>,
+        /// Whether `{{name|default}}` in texts and titles becomes the attribute `name` of the device or its
+        /// user. Braces are text otherwise.
+        pub personalize: Option<bool>,
     }
 }
 
@@ -87,6 +95,11 @@ model! {
     pub struct NotificationContent {
         /// Only devices that have this tag set to true; at most one element.
         pub tags: Option<Vec<String>> = |object| object.list("tags", TAGS_MAX),
+        /// Title, 1 to 255 characters; the name of the application when absent. The title of
+        /// `android_settings` replaces it on Android.
+        pub title: Option<String>,
+        /// What the notification says in other languages. A device gets its own.
+        pub translations: Option<NotificationTranslations>,
         /// What a click opens: any absolute url, including custom schemes.
         pub url: Option<String>,
         /// Url of the image shown in the notification.
@@ -116,6 +129,18 @@ model! {
         pub web_push_settings: Option<WebPushSettings>,
         /// Settings on Messenger.
         pub social_messenger_settings: Option<MessengerSettings>,
+        /// How iOS shows the notification.
+        pub ios_options: Option<IosOptions>,
+        /// How Android shows the notification.
+        pub android_options: Option<AndroidOptions> = |object| {
+            if object.has("poll") {
+                object.object("android_options", AndroidOptions::read_ignored)
+            } else {
+                object.optional("android_options")
+            }
+        },
+        /// How a browser shows the notification.
+        pub web_options: Option<WebOptions>,
         /// Makes the notification a poll; most other settings are ignored then.
         pub poll: Option<CreatePoll>,
     }
@@ -307,6 +332,24 @@ impl CreateNotification {
         Ok(Self { text: Some(text.into()), user_ids: Some(ids), ..Self::default() })
     }
 
+    /// A silent notification to every device of these platforms: it wakes the app and shows nothing. It
+    /// needs a url, a campaign or extra data, and goes to Android and iOS alone. Use
+    /// [`silent`](Self::silent) for other targets.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp, json::JsonObject};
+    ///
+    /// let changed = JsonObject::new(r#"{"inbox": 7}"#)?;
+    /// let refresh = CreateNotification::silent_to_platforms([Platform::Android, Platform::Ios])
+    ///     .extra("changed", changed);
+    /// assert!(refresh.validate(Timestamp(0)).is_ok());
+    /// # Ok::<(), notify_core::Violations>(())
+    /// ```
+    #[must_use]
+    pub fn silent_to_platforms(platforms: impl IntoIterator<Item = Platform>) -> Self {
+        Self::for_platforms(platforms).silent()
+    }
+
     /// A poll to every device of these platforms.
     ///
     /// ```
@@ -334,6 +377,29 @@ impl CreateNotification {
         self
     }
 
+    /// Replaces `{{name|default}}` in texts and titles with the attribute of each device.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp};
+    ///
+    /// let notification =
+    ///     CreateNotification::to_platforms([Platform::Ios], "Hello {{first_name|there}}!").personalize();
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn personalize(mut self) -> Self {
+        self.personalize = Some(true);
+        self
+    }
+
+    /// Makes the notification silent: it wakes the app and shows nothing. Removes the text.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.text = None;
+        self.silent = Some(true);
+        self
+    }
+
     /// Only devices that meet this condition.
     ///
     /// ```
@@ -346,6 +412,30 @@ impl CreateNotification {
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.audience = Some(audience);
+        self
+    }
+
+    /// Title; the name of the application when absent.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.content.title = Some(title.into());
+        self
+    }
+
+    /// What the notification says to devices with this language, such as `de` or `pt-BR`.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp, Translation};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "Dinner is ready")
+    ///     .title("Kitchen")
+    ///     .translation("de", Translation::text("Das Essen ist fertig").titled("Küche"));
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn translation(mut self, language: impl Into<String>, translation: Translation) -> Self {
+        let translations = self.content.translations.get_or_insert_default();
+        translations.0.insert(language.into(), Some(translation));
         self
     }
 
@@ -427,6 +517,39 @@ impl CreateNotification {
     pub fn view_button(mut self, text: impl Into<String>) -> Self {
         let settings = MessengerSettings { view_button: Some(text.into()) };
         self.content.social_messenger_settings = Some(settings);
+        self
+    }
+
+    /// How iOS shows the notification.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, InterruptionLevel, IosOptions, Platform, Request, Timestamp};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "Your taxi is here")
+    ///     .ios_options(IosOptions {
+    ///         subtitle: Some("At the main entrance".into()),
+    ///         interruption_level: Some(InterruptionLevel::TimeSensitive.to_string()),
+    ///         ..IosOptions::default()
+    ///     });
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn ios_options(mut self, options: IosOptions) -> Self {
+        self.content.ios_options = Some(options);
+        self
+    }
+
+    /// How Android shows the notification.
+    #[must_use]
+    pub fn android_options(mut self, options: AndroidOptions) -> Self {
+        self.content.android_options = Some(options);
+        self
+    }
+
+    /// How a browser shows the notification.
+    #[must_use]
+    pub fn web_options(mut self, options: WebOptions) -> Self {
+        self.content.web_options = Some(options);
         self
     }
 

@@ -398,8 +398,56 @@ pub struct PlatformPreview {
     pub bytes: u64,
     /// Largest size that the provider accepts.
     pub limit: u64,
+    /// Size if every attribute that it shows is as long as possible; absent unless the notification is
+    /// personalized. A device whose message is larger than `limit` fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<u64>,
     /// Problems to consider before sending.
     pub problems: Vec<String>,
+    /// The message in each language of `translations`; absent without translations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<LanguagePreview>,
+}
+
+/// The message in the language of a translation. Its headers and its limit are those of the platform.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LanguagePreview {
+    /// Language tag, as the request has it.
+    pub language: String,
+    /// The exact payload for a placeholder device; null if it is too large.
+    pub payload: Option<JsonObject>,
+    /// Size that is compared with `limit`.
+    pub bytes: u64,
+    /// Size if every attribute that it shows is as long as possible; absent unless the notification is
+    /// personalized.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<u64>,
+    /// Problems to consider before sending.
+    pub problems: Vec<String>,
+}
+
+/// Query of `POST /v1/notifications/preview`. A malformed id is not a violation: the server answers 404, as it
+/// does for any unknown id.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PreviewQuery {
+    /// Id of the device whose message is shown.
+    pub device_id: Option<String>,
+}
+
+impl Query for PreviewQuery {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[Parameter::new(
+        "device_id",
+        ParameterForm::Id,
+        "Id of the device whose message is shown on its platform, in its language and with its attributes",
+    )];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let device_id = parameters.id("device_id").map(str::to_owned);
+        parameters.finish(Some(Self { device_id }))
+    }
 }
 
 /// Answer of `POST /v1/notifications/preview`.

@@ -7,10 +7,12 @@ use jiff::civil;
 use serde_json::value::RawValue;
 
 use super::{
-    COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX, IosSettings, NotificationContent,
-    ReportNotification, SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
-    WEB_PUSH_ACTIONS_MIN, WebPushAction,
+    AndroidPresentation, COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX,
+    IosPresentation, IosSettings, Localized, NotificationContent, ReportNotification,
+    SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
+    WEB_PUSH_ACTIONS_MIN, WebPresentation, WebPushAction,
 };
+use super::{silent, variables};
 use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
 use crate::time::DAY_MS;
@@ -150,6 +152,15 @@ impl Content {
         }
     }
 
+    /// Whether it wakes the app and shows nothing.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        match self {
+            Self::Message(message) => message.is_silent,
+            Self::Poll(_) => false,
+        }
+    }
+
     /// The campaign attached to the notification.
     #[must_use]
     pub fn campaign(&self) -> Option<CampaignRef> {
@@ -163,8 +174,12 @@ impl Content {
 /// The message of a notification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
-    /// Main text, not empty.
+    /// Main text; empty only if the message is silent.
     pub text: String,
+    /// Title; the name of the application when absent.
+    pub title: Option<String>,
+    /// What it says in other languages; no language twice.
+    pub translations: Vec<Localized>,
     /// What a click opens: an absolute url of any scheme.
     pub url: Option<String>,
     /// Url of an image.
@@ -177,7 +192,7 @@ pub struct Message {
     pub android_json: Option<JsonObject>,
     /// Raw payload on iOS; its `aps` has `alert`, `badge` and `sound`.
     pub ios_json: Option<JsonObject>,
-    /// Title on Android; the name of the application when absent.
+    /// Title on Android, which replaces `title` there.
     pub android_title: Option<String>,
     /// Sound on Android.
     pub android_sound: Option<String>,
@@ -187,6 +202,16 @@ pub struct Message {
     pub web_push_actions: Vec<ActionButton>,
     /// Label of the button on Messenger and the chat app that opens the url; `View` when absent.
     pub view_button: Option<String>,
+    /// Whether it wakes the app and shows nothing; on Android and iOS alone.
+    pub is_silent: bool,
+    /// Whether its texts and titles are templates with variables.
+    pub is_personal: bool,
+    /// How iOS shows it.
+    pub ios: IosPresentation,
+    /// How Android shows it.
+    pub android: AndroidPresentation,
+    /// How a browser shows it.
+    pub web: WebPresentation,
 }
 
 /// Badge and sound on iOS.
@@ -295,7 +320,15 @@ impl CreateNotification {
         let priority = self.priority.as_deref();
         let priority = validator.optional_one_of(&path("priority"), priority).unwrap_or_default();
         let collapse_key = check_collapse_key(self.collapse_key, validator);
-        let content = check_content(self.text, self.content, validator);
+        let is_silent = self.silent == Some(true);
+        if is_silent {
+            silent::check(self.text.as_deref(), &self.content, validator);
+        }
+        let mut content = check_content(self.text, self.content, is_silent, validator);
+        if let (Some(true), Some(Content::Message(message))) = (self.personalize, &mut content) {
+            message.is_personal = true;
+            variables::check(message, validator);
+        }
         Some(Notification {
             recipients: Recipients { target: target?, tag, audience: self.audience },
             content: content?,
@@ -337,11 +370,16 @@ impl CreateNotification {
                 validator.violation(&path(name), EMPTY_IDS);
             }
         }
+        let is_silent = self.silent == Some(true);
         if let Some(ids) = users {
             let platforms = match platforms {
                 Some(_) => check_platforms(platforms, validator),
+                None if is_silent => silent::PLATFORMS.to_vec(),
                 None => Platform::ALL.to_vec(),
             };
+            if is_silent {
+                silent::check_platforms(self.platforms.as_deref(), validator);
+            }
             return Some(Target::Users { ids, platforms });
         }
         if has_empty_list && validator.is_for_accepted() {
@@ -350,6 +388,9 @@ impl CreateNotification {
         }
         if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
             return None;
+        }
+        if is_silent {
+            silent::check_platforms(platforms, validator);
         }
         Some(Target::Platforms(check_platforms(platforms, validator)))
     }
@@ -384,7 +425,7 @@ impl ReportNotification {
         });
         let platforms = check_platforms(self.platforms.as_deref(), validator);
         let tag = check_tag(self.content.tags.as_deref(), validator);
-        let content = check_content(self.text, self.content, validator);
+        let content = check_content(self.text, self.content, false, validator);
         Some(Report { id: id?, platforms, tag, content: content? })
     }
 }
@@ -513,19 +554,26 @@ fn check_collapse_key(key: Option<String>, validator: &mut Validator) -> Option<
 fn check_content(
     text: Option<String>,
     content: NotificationContent,
+    is_silent: bool,
     validator: &mut Validator,
 ) -> Option<Content> {
     match content.poll {
         Some(poll) => poll.check(&path("poll"), validator).map(Content::Poll),
         None => {
-            let message = check_message(text.unwrap_or_default(), content, validator);
+            let message = check_message(text.unwrap_or_default(), content, is_silent, validator);
             Some(Content::Message(Box::new(message)))
         }
     }
 }
 
-fn check_message(text: String, content: NotificationContent, validator: &mut Validator) -> Message {
-    let text = validator.required(&path("text"), text);
+fn check_message(
+    text: String,
+    content: NotificationContent,
+    is_silent: bool,
+    validator: &mut Validator,
+) -> Message {
+    // A silent message has no text.
+    let text = if is_silent { String::new() } else { validator.required(&path("text"), text) };
     let android = content.android_settings.unwrap_or_default();
     let android_path = path("android_settings");
     let messenger = content.social_messenger_settings.unwrap_or_default();
@@ -538,6 +586,11 @@ fn check_message(text: String, content: NotificationContent, validator: &mut Val
     }
     Message {
         text,
+        title: validator.text_up_to(&path("title"), content.title, TITLE_CHARS_MAX),
+        translations: content
+            .translations
+            .map(|translations| translations.check(&path("translations"), validator))
+            .unwrap_or_default(),
         url: validator.uri(&path("url"), content.url),
         image_url: validator.http_url(&path("image_url"), content.image_url),
         campaign: check_campaign(content.campaign_id.as_deref(), validator),
@@ -552,6 +605,11 @@ fn check_message(text: String, content: NotificationContent, validator: &mut Val
             .map(|settings| check_actions(settings.actions, validator))
             .unwrap_or_default(),
         view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
+        is_silent,
+        is_personal: false,
+        ios: content.ios_options.unwrap_or_default().check(validator),
+        android: content.android_options.unwrap_or_default().check(validator),
+        web: content.web_options.unwrap_or_default().check(validator),
     }
 }
 

@@ -63,7 +63,9 @@ fn check_lengths<R: Request>(base: &Value) -> usize {
 
 fn message() -> Value {
     json!({
-        "text": "t", "platforms": ["ios"], "tags": ["vip"], "url": "a://b",
+        "text": "t", "title": "t", "platforms": ["ios"], "tags": ["vip"], "url": "a://b",
+        "translations": {"de": {"text": "t", "title": "t", "url": "a://b",
+            "image_url": "https://a.example/i.png"}},
         "image_url": "https://a.example/i.png", "campaign_id": "default",
         "custom_json_key": "k", "custom_json_value": {"a": "b"},
         "android_settings": {"title": "t", "sound": "s"},
@@ -71,6 +73,11 @@ fn message() -> Value {
         "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example/i.png",
             "action": "a", "url": "a://b"}]},
         "social_messenger_settings": {"view_button": "v"},
+        "ios_options": {"subtitle": "s", "thread_id": "t", "category": "c",
+            "interruption_level": "active"},
+        "android_options": {"channel_id": "c", "icon": "i", "color": "#000000",
+            "visibility": "public", "analytics_label": "l"},
+        "web_options": {"icon": "https://a.example/i.png", "badge": "https://a.example/b.png"},
         "send_at_local": "2026-01-02T10:00", "priority": "high", "collapse_key": "c",
     })
 }
@@ -93,7 +100,7 @@ fn template(features: &[Value]) -> Value {
 
 #[test]
 fn notification_texts_are_limited() {
-    assert_eq!(check_lengths::<CreateNotification>(&message()), 18);
+    assert_eq!(check_lengths::<CreateNotification>(&message()), 34);
     let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
         "device_ids": ["c"]});
     assert_eq!(check_lengths::<CreateNotification>(&devices), 4);

@@ -1,11 +1,11 @@
 //! Models that are built in code: they serialize to bodies that are read back, and they are validated.
 
 use notify_core::{
-    AndroidSettings, Audience, ButtonKind, CampaignLayout, CreateNotification, CreatePoll,
-    FeatureData, LogIn, PatchAttributes, PatchUser, Platform, PreviewSegment, Priority,
-    PushSubscription, PutSegment, RegisterDevice, ReportEvent, ReportEvents, ReportNotification,
-    Request, SetTags, StringName, Subscribe, Tag, Template, TemplateButton, TemplateFeed,
-    Timestamp, WebPushAction, json::JsonObject,
+    AndroidOptions, AndroidSettings, Audience, ButtonKind, CampaignLayout, CreateNotification,
+    CreatePoll, FeatureData, IosOptions, LogIn, PatchAttributes, PatchUser, Platform,
+    PreviewSegment, Priority, PushSubscription, PutSegment, RegisterDevice, ReportEvent,
+    ReportEvents, ReportNotification, Request, SetTags, StringName, Subscribe, Tag, Template,
+    TemplateButton, TemplateFeed, Timestamp, WebOptions, WebPushAction, json::JsonObject,
 };
 
 use crate::support::NOW;
@@ -39,6 +39,13 @@ fn models_survive_a_round_trip() {
             .ios_settings(0, "default")
             .web_push_action(WebPushAction { title: "a".into(), ..WebPushAction::default() })
             .view_button("Open")
+            .ios_options(IosOptions { relevance_score: Some(1.0), ..IosOptions::default() })
+            .android_options(AndroidOptions {
+                visibility: Some("public".into()),
+                notification_count: Some(0),
+                ..AndroidOptions::default()
+            })
+            .web_options(WebOptions { renotify: Some(false), ..WebOptions::default() })
             .android_json(own.clone())
             .ios_json(JsonObject::new(r#"{"aps":{"alert":"a","badge":1,"sound":"s"}}"#).unwrap()),
     );

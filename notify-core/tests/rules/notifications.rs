@@ -29,6 +29,13 @@ pub(crate) fn full() -> Value {
             {"title": "b"},
         ]},
         "social_messenger_settings": {"view_button": "Open"},
+        "ios_options": {"subtitle": "s", "thread_id": "t", "category": "c",
+            "interruption_level": "passive", "relevance_score": 0.5, "mutable_content": true},
+        "android_options": {"channel_id": "c", "icon": "i", "color": "#12aBeF",
+            "notification_count": 3, "visibility": "secret", "analytics_label": "l",
+            "direct_boot_ok": true},
+        "web_options": {"icon": "https://x.example/i.png", "badge": "https://x.example/b.png",
+            "require_interaction": true, "silent": false, "renotify": true},
         "ttl_seconds": 0, "priority": "normal", "collapse_key": "k", "send_at": AHEAD_MAX,
     })
 }
@@ -51,6 +58,17 @@ fn fields_have_one_type() {
         "/android_settings/sound",
         "/ios_settings/sound",
         "/social_messenger_settings/view_button",
+        "/ios_options/subtitle",
+        "/ios_options/thread_id",
+        "/ios_options/category",
+        "/ios_options/interruption_level",
+        "/android_options/channel_id",
+        "/android_options/icon",
+        "/android_options/color",
+        "/android_options/visibility",
+        "/android_options/analytics_label",
+        "/web_options/icon",
+        "/web_options/badge",
     ];
     for pointer in strings {
         check_types::<CreateNotification>(&full(), &[(pointer, "a string")]);
@@ -68,13 +86,28 @@ fn fields_have_one_type() {
         "/ios_settings",
         "/web_push_settings",
         "/social_messenger_settings",
+        "/ios_options",
+        "/android_options",
+        "/web_options",
         "/poll",
     ] {
         check_types::<CreateNotification>(&full(), &[(pointer, "an object")]);
     }
-    for pointer in ["/ttl_seconds", "/send_at", "/ios_settings/badge"] {
+    for pointer in
+        ["/ttl_seconds", "/send_at", "/ios_settings/badge", "/android_options/notification_count"]
+    {
         check_types::<CreateNotification>(&full(), &[(pointer, "a whole number")]);
     }
+    for pointer in [
+        "/ios_options/mutable_content",
+        "/android_options/direct_boot_ok",
+        "/web_options/require_interaction",
+        "/web_options/silent",
+        "/web_options/renotify",
+    ] {
+        check_types::<CreateNotification>(&full(), &[(pointer, "true or false")]);
+    }
+    check_types::<CreateNotification>(&full(), &[("/ios_options/relevance_score", "a number")]);
     check::<CreateNotification>(
         &full(),
         &[

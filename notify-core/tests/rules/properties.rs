@@ -41,8 +41,15 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 57] = [
+const NAMES: [&str; 64] = [
     "text",
+    "ios_options",
+    "relevance_score",
+    "android_options",
+    "notification_count",
+    "web_options",
+    "silent",
+    "personalize",
     "platforms",
     "android_device_ids",
     "ios_device_ids",

@@ -101,14 +101,24 @@ fn check<R: Request>(body: &Value, fields: &[Field]) {
 
 #[test]
 fn notification_schemas_have_the_limits_of_validation() {
-    let body = json!({"text": "a", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
+    let body = json!({"text": "a", "title": "t", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
+        "translations": {"de": {"text": "t", "title": "t", "url": "a:b",
+            "image_url": "https://a.example"}},
         "image_url": "https://a.example", "ttl_seconds": 1, "collapse_key": "k",
         "ios_settings": {"badge": 1, "sound": "s"},
-        "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example", "url": "a:b"}]}});
+        "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example", "url": "a:b"}]},
+        "ios_options": {"subtitle": "s", "thread_id": "t", "category": "c"},
+        "android_options": {"channel_id": "c", "icon": "i", "notification_count": 1,
+            "analytics_label": "l"},
+        "web_options": {"icon": "https://a.example", "badge": "https://a.example"}});
     check::<CreateNotification>(
         &body,
         &[
             field("/tags", "CreateNotification", "tags"),
+            field("/title", "CreateNotification", "title"),
+            field("/translations/de/title", "Translation", "title"),
+            field("/translations/de/url", "Translation", "url"),
+            field("/translations/de/image_url", "Translation", "image_url"),
             field("/url", "CreateNotification", "url"),
             field("/image_url", "CreateNotification", "image_url"),
             field("/ttl_seconds", "CreateNotification", "ttl_seconds"),
@@ -119,6 +129,15 @@ fn notification_schemas_have_the_limits_of_validation() {
             field("/web_push_settings/actions/0/title", "WebPushAction", "title"),
             field("/web_push_settings/actions/0/icon", "WebPushAction", "icon"),
             field("/web_push_settings/actions/0/url", "WebPushAction", "url"),
+            field("/ios_options/subtitle", "IosOptions", "subtitle"),
+            field("/ios_options/thread_id", "IosOptions", "thread_id"),
+            field("/ios_options/category", "IosOptions", "category"),
+            field("/android_options/channel_id", "AndroidOptions", "channel_id"),
+            field("/android_options/icon", "AndroidOptions", "icon"),
+            field("/android_options/notification_count", "AndroidOptions", "notification_count"),
+            field("/android_options/analytics_label", "AndroidOptions", "analytics_label"),
+            field("/web_options/icon", "WebOptions", "icon"),
+            field("/web_options/badge", "WebOptions", "badge"),
         ],
     );
     let to_devices = json!({"text": "a", "android_device_ids": ["d"], "ios_device_ids": ["d"],

@@ -88,6 +88,11 @@ fn urls_to_fetch_are_absolute_http_urls() {
     let (pointer, path) =
         ("/web_push_settings/actions/0/icon", "web_push_settings.actions[0].icon");
     check_at::<CreateNotification>(&full, pointer, path, Some(HTTP));
+    for (pointer, path) in
+        [("/web_options/icon", "web_options.icon"), ("/web_options/badge", "web_options.badge")]
+    {
+        check_at::<CreateNotification>(&full, pointer, path, Some(HTTP));
+    }
     let answer = json!({"image_url": "https://x.example"});
     let poll = polls::poll("poll_images", &answer);
     for (pointer, path) in [

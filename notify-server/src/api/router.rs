@@ -181,6 +181,19 @@ where
     with_body::<R, Res>(Method::POST, path, handler, Replay::Stored)
 }
 
+/// A `POST` of JSON with a query; under `/v1` with `Idempotency-Key`.
+pub(crate) fn post_with_query<R, Q, Res>(
+    path: &'static str,
+    handler: impl JsonHandler<Queried<R::Valid, Q::Valid>, Res>,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body_and_query::<R, Q, Res>(Method::POST, path, handler, Replay::Stored)
+}
+
 /// A `POST` of JSON whose handler builds the response to a repeated request itself, because the
 /// stored value is not the response.
 pub(crate) fn post_without_replay<R, Res>(
@@ -268,6 +281,12 @@ enum Replay {
     ByHandler,
 }
 
+/// The validated body and query of a request.
+pub(crate) struct Queried<B, Q> {
+    pub(crate) body: B,
+    pub(crate) query: Q,
+}
+
 fn with_body<R, Res>(
     method: Method,
     path: &'static str,
@@ -276,6 +295,24 @@ fn with_body<R, Res>(
 ) -> Endpoint
 where
     R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    let of_body = move |ctx: RequestCtx, queried: Queried<R::Valid, NoQuery>| {
+        let handler = handler.clone();
+        async move { handler.call(ctx, queried.body).await }
+    };
+    with_body_and_query::<R, NoQuery, Res>(method, path, of_body, replay)
+}
+
+fn with_body_and_query<R, Q, Res>(
+    method: Method,
+    path: &'static str,
+    handler: impl JsonHandler<Queried<R::Valid, Q::Valid>, Res>,
+    replay: Replay,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Q: Query<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     let mut endpoint = Endpoint::new(method, path, move |ctx: RequestCtx| {
@@ -288,11 +325,12 @@ where
             {
                 return Ok(stored);
             }
-            NoQuery::parse(&ctx.query()?, ctx.received_at)?;
-            let request = R::parse(&ctx.body.bytes, ctx.received_at)?;
-            handler.call(ctx, request).await.map(Reply::into_response)
+            let query = Q::parse(&ctx.query()?, ctx.received_at)?;
+            let body = R::parse(&ctx.body.bytes, ctx.received_at)?;
+            handler.call(ctx, Queried { body, query }).await.map(Reply::into_response)
         }
     });
+    endpoint.docs.query = Q::PARAMETERS;
     endpoint.docs.request =
         Some(RequestBody::Json { shape: Shape::of::<R>(), required: R::NEEDS_BODY });
     endpoint.docs.response = Some(Shape::of::<Res>());

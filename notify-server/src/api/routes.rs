@@ -10,7 +10,7 @@ use notify_core::{
     ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn, NoBody, NoQuery,
     NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
     NotificationStatistics, NotificationStatisticsQuery, NotificationUsers, PageQuery, Parameter,
-    ParameterForm, PatchAttributes, PatchUser, Poll, PreviewSegment, ProviderList,
+    ParameterForm, PatchAttributes, PatchUser, Poll, PreviewQuery, PreviewSegment, ProviderList,
     ProviderTestResult, ProviderView, PutSegment, Query, RecoverWebhook, RegisterDevice, RenameKey,
     ReportEvents, ReportNotification, Segment, SegmentList, SegmentPreview, SessionList,
     SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success,
@@ -32,7 +32,8 @@ use super::handlers::{
 use super::inbound;
 use super::openapi::OtherResponse;
 use super::router::{
-    Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
+    Endpoint, delete, get, get_raw, patch, post, post_raw, post_with_query, post_without_replay,
+    put,
 };
 
 /// The parameters with which Meta verifies a webhook.
@@ -103,7 +104,7 @@ fn notification_routes() -> Vec<Endpoint> {
         )
         .id("report_notification")
         .summary("Report a notification that the caller delivers itself"),
-        post::<CreateNotification, NotificationPreview>(
+        post_with_query::<CreateNotification, PreviewQuery, NotificationPreview>(
             "/v1/notifications/preview",
             preview::preview,
         )

@@ -1,16 +1,21 @@
-//! An active dispatch: the state that its pages share, and its payload, which is rendered once for all
-//! devices.
+//! An active dispatch: the state that its pages share, and its messages, which are rendered once for all
+//! devices of a language.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubscription};
+use notify_core::{
+    Content, CreateNotification, Notification, Platform, Timestamp, WebSubscription, shown_value,
+};
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
+use crate::delivery::messages::{
+    DeviceFields, LanguageMessage, Messages, PersonalMessage, Rendering,
+};
 use crate::payload::{RenderContext, poll_url};
-use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
+use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
@@ -32,8 +37,14 @@ pub(crate) struct ActiveDispatch {
     /// The key up to which pages were opened.
     cursor: AtomicI64,
     canceled: AtomicBool,
-    /// The last rendered payload; `None` before the first rendering.
-    rendered: Mutex<Option<Rendered>>,
+    /// The languages of the translations.
+    languages: Arc<[String]>,
+    /// The content in each of these languages.
+    translated: Vec<Content>,
+    /// The attributes that the texts show.
+    variables: Vec<String>,
+    /// The messages that were rendered last; `None` before the first rendering.
+    rendered: Mutex<Option<SendMode>>,
 }
 
 impl ActiveDispatch {
@@ -61,9 +72,15 @@ impl ActiveDispatch {
         if parsed.is_err() {
             tracing::error!(dispatch.no = row.no.0, "cannot read a stored request");
         }
+        let notification = parsed.ok();
+        let content = notification.as_ref().map(|notification| &notification.content);
+        let languages = content.map_or_else(Vec::new, Content::languages);
         let dispatch = Arc::new(Self {
             expires_at,
-            notification: parsed.ok(),
+            languages: languages.into_iter().map(str::to_owned).collect(),
+            translated: content.map_or_else(Vec::new, Content::translated),
+            variables: content.map_or_else(Vec::new, Content::variables),
+            notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
             rendered: Mutex::new(None),
@@ -77,6 +94,49 @@ impl ActiveDispatch {
     pub(crate) fn has_collapse_key(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
+    }
+
+    /// Whether a message depends on fields of its device other than the address.
+    pub(crate) fn depends_on_devices(&self) -> bool {
+        !self.languages.is_empty() || !self.variables.is_empty()
+    }
+
+    /// Reads what the messages take from these devices.
+    pub(crate) async fn read_fields(
+        &self,
+        context: &EngineContext,
+        keys: impl Iterator<Item = DeviceKey>,
+    ) -> Result<DeviceFields, StoreError> {
+        let mut fields = DeviceFields::default();
+        if !self.depends_on_devices() {
+            return Ok(fields);
+        }
+        let keys: Vec<DeviceKey> = keys.collect();
+        if !self.variables.is_empty() {
+            let (app, names) = (self.row.app, self.variables.clone());
+            let values = context.store.device_attributes(app, keys.clone(), names).await?;
+            let shown = values.into_iter().map(|(key, values)| {
+                (key, values.iter().map(|value| value.as_ref().map(shown_value)).collect())
+            });
+            fields.values = shown.collect();
+        }
+        if !self.languages.is_empty() {
+            fields.languages = context.store.device_languages(keys).await?;
+        }
+        Ok(fields)
+    }
+
+    /// The message for a device.
+    pub(crate) fn message_for(
+        &self,
+        key: DeviceKey,
+        mode: &SendMode,
+        fields: &DeviceFields,
+    ) -> Rendering {
+        let SendMode { provider, messages, ttl_seconds, public_url } = mode;
+        messages.for_device(key, fields, &self.variables, |content| {
+            self.render_content(Some(content), provider, *ttl_seconds, public_url)
+        })
     }
 
     pub(crate) fn cursor(&self) -> DeviceKey {
@@ -292,7 +352,7 @@ impl ActiveDispatch {
     }
 }
 
-// How the devices of a dispatch are handled, and the payload that they share.
+// How the devices of a dispatch are handled, and the messages that they share.
 
 /// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services count
 /// the TTL from the time when they accept the message. Because the elapsed time is rounded down, a
@@ -302,13 +362,8 @@ const TTL_STEP_SECONDS: u32 = 60;
 /// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
 pub(crate) enum DeliveryMode {
-    /// The devices get the message.
-    Send {
-        /// The provider.
-        provider: SharedProvider,
-        /// The rendered message.
-        payload: Arc<RenderedMessage>,
-    },
+    /// The devices get a message.
+    Send(SendMode),
     /// The deliveries are settled without an attempt (hazard 10 of docs/delivery.md).
     Settle {
         /// The outcome.
@@ -318,16 +373,17 @@ pub(crate) enum DeliveryMode {
     },
 }
 
-/// A payload, with the provider and TTL that it was rendered for.
+/// The messages of devices, with the provider and TTL that they are rendered for.
 #[derive(Clone)]
-struct Rendered {
-    provider: SharedProvider,
+pub(crate) struct SendMode {
+    pub(crate) provider: SharedProvider,
+    messages: Arc<Messages>,
     ttl_seconds: u32,
-    payload: Result<Arc<RenderedMessage>, Reason>,
+    public_url: Arc<str>,
 }
 
 impl ActiveDispatch {
-    /// How the devices of this dispatch are handled now. The payload is rendered again when the
+    /// How the devices of this dispatch are handled now. The messages are rendered again when the
     /// provider's configuration has changed, or when the remaining TTL has shrunk by a step.
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<DeliveryMode, StoreError> {
         if self.is_canceled() {
@@ -347,18 +403,20 @@ impl ActiveDispatch {
         let cached = rendered.as_ref().filter(|cached| {
             Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
         });
-        let payload = match cached {
-            Some(cached) => cached.payload.clone(),
+        let mode = match cached {
+            Some(cached) => cached.clone(),
             None => {
-                let payload = self.render(&provider, ttl_seconds, &lane.context.public_url);
-                let provider = provider.clone();
-                *rendered = Some(Rendered { provider, ttl_seconds, payload: payload.clone() });
-                payload
+                let public_url: Arc<str> = Arc::from(lane.context.public_url.as_str());
+                let messages = self.render(&provider, ttl_seconds, &public_url);
+                let messages = Arc::new(messages);
+                let mode = SendMode { provider, messages, ttl_seconds, public_url };
+                *rendered = Some(mode.clone());
+                mode
             }
         };
-        Ok(match payload {
-            Ok(payload) => DeliveryMode::Send { provider, payload },
-            Err(reason) => settle_as_failed(reason),
+        Ok(match mode.messages.failure().cloned() {
+            None => DeliveryMode::Send(mode),
+            Some(reason) => settle_as_failed(reason),
         })
     }
 
@@ -373,12 +431,71 @@ impl ActiveDispatch {
         ttl_seconds.checked_sub(rounded_seconds).unwrap_or(ttl_seconds)
     }
 
-    fn render(
+    /// Renders the message of each language.
+    fn render(&self, provider: &SharedProvider, ttl_seconds: u32, public_url: &str) -> Messages {
+        let content = self.notification.as_ref().map(|notification| &notification.content);
+        let render = |content| self.render_language(content, provider, ttl_seconds, public_url);
+        let translated = self.translated.iter().map(|content| render(Some(content))).collect();
+        Messages::new(render(content), self.languages.clone(), translated)
+    }
+
+    /// Renders the message of one language; `content` is `None` if the stored request cannot be read.
+    fn render_language(
         &self,
+        content: Option<&Content>,
         provider: &SharedProvider,
         ttl_seconds: u32,
         public_url: &str,
-    ) -> Result<Arc<RenderedMessage>, Reason> {
+    ) -> LanguageMessage {
+        let template = content.filter(|_| !self.variables.is_empty());
+        let Some(template) = template else {
+            let shared = self.render_content(content, provider, ttl_seconds, public_url);
+            return LanguageMessage { shared, personal: None };
+        };
+        let defaults = template.with_defaults();
+        let shared = self.render_content(Some(&defaults), provider, ttl_seconds, public_url);
+        let personal = PersonalMessage::new(template, &self.variables, &shared, |marked, texts| {
+            self.with_context(marked, ttl_seconds, public_url, |context| {
+                provider.render_gapped(context, texts)
+            })
+            .ok()
+            .flatten()
+        });
+        LanguageMessage { shared, personal }
+    }
+
+    /// Renders the message of a content; `None` if the stored request cannot be read.
+    fn render_content(
+        &self,
+        content: Option<&Content>,
+        provider: &SharedProvider,
+        ttl_seconds: u32,
+        public_url: &str,
+    ) -> Rendering {
+        let Some(content) = content else {
+            return Err(reasons::REQUEST_UNREADABLE.into());
+        };
+        // `device_ids` may name a device that registered on another platform after the request.
+        let is_phone = matches!(self.row.platform, Platform::Android | Platform::Ios);
+        if content.is_silent() && !is_phone {
+            return Err(reasons::SILENT_NOT_SUPPORTED.into());
+        }
+        let rendered = self
+            .with_context(content, ttl_seconds, public_url, |context| provider.render(context))?;
+        rendered.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
+    }
+
+    /// Calls `render` with the input of a payload.
+    ///
+    /// # Errors
+    /// When the stored request cannot be read, or rendering panics.
+    fn with_context<T>(
+        &self,
+        content: &Content,
+        ttl_seconds: u32,
+        public_url: &str,
+        render: impl FnOnce(&RenderContext<'_>) -> T,
+    ) -> Result<T, Reason> {
         let Some(notification) = &self.notification else {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
@@ -386,7 +503,7 @@ impl ActiveDispatch {
         let render_context = RenderContext {
             id: &self.row.notification_id,
             app_name: &self.row.app_name,
-            content: &notification.content,
+            content,
             poll_url: poll_url.as_deref(),
             poll_answers: &self.row.poll_answers,
             priority: notification.priority,
@@ -396,12 +513,10 @@ impl ActiveDispatch {
         };
         // If rendering panics, only the deliveries of this dispatch fail. Without `catch_unwind` the
         // task of the page would panic, the page would be resumed, and its task would panic again.
-        let result = catch_unwind(AssertUnwindSafe(|| provider.render(&render_context)));
-        let Ok(rendered) = result else {
+        catch_unwind(AssertUnwindSafe(|| render(&render_context))).map_err(|_| {
             tracing::error!(dispatch.no = self.row.no.0, "rendering panicked");
-            return Err(reasons::INTERNAL_ERROR.into());
-        };
-        rendered.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
+            reasons::INTERNAL_ERROR.into()
+        })
     }
 }
 

@@ -23,6 +23,7 @@ mod dispatch;
 mod engine;
 mod lane;
 mod membership;
+mod messages;
 mod page_task;
 mod permits;
 mod rate_limiter;

@@ -26,13 +26,14 @@ use notify_core::Timestamp;
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
 use crate::delivery::lane::Lane;
+use crate::delivery::messages::{DeviceFields, Rendering};
 use crate::delivery::sender::{
     self, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
     Sender, UncommittedPermits,
 };
-use crate::providers::{Reason, SharedProvider};
+use crate::providers::{Reason, RenderedMessage, SharedProvider};
 use crate::reasons;
 use crate::signal::Waiter;
 use crate::store::{
@@ -105,6 +106,9 @@ pub(crate) struct PageTask {
     /// Whether `mode` and the addresses in `queue` were read since they were last invalidated.
     is_fresh: bool,
     mode: Option<DeliveryMode>,
+    /// What the messages take from the devices in `queue`, read no earlier than these devices; `None` if it
+    /// must be read.
+    fields: Option<DeviceFields>,
     /// Version of the provider that the mode is for.
     version: u64,
     breaker_changes: Waiter,
@@ -148,6 +152,7 @@ impl PageTask {
             read_at,
             is_fresh: false,
             mode: None,
+            fields: None,
             version: 0,
             batch: CheckpointBuilder::default(),
             done: done_keys.len() as u64,
@@ -299,10 +304,12 @@ impl PageTask {
                 self.is_fresh = false;
                 continue;
             }
-            if let Err(blocked) = self.prepare_next(&mode, now) {
-                return blocked;
-            }
-            let DeliveryMode::Send { provider, payload } = mode else { continue };
+            let payload = match self.prepare_next(&mode, now) {
+                Ok(Some(payload)) => payload,
+                Ok(None) => continue,
+                Err(blocked) => return blocked,
+            };
+            let DeliveryMode::Send(SendMode { provider, .. }) = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
             let delivery =
                 Delivery { dispatch: self.dispatch.clone(), device, history: History::default() };
@@ -312,8 +319,12 @@ impl PageTask {
     }
 
     /// Settles or skips the first devices of the queue while they need no attempt. Takes the permits for
-    /// the first device that needs an attempt, if one is left.
-    fn prepare_next(&mut self, mode: &DeliveryMode, now: Timestamp) -> Result<(), Blocked> {
+    /// the first device that needs an attempt and returns its message; `None` if no device is left.
+    fn prepare_next(
+        &mut self,
+        mode: &DeliveryMode,
+        now: Timestamp,
+    ) -> Result<Option<Arc<RenderedMessage>>, Blocked> {
         while let Some(device) = self.queue.front() {
             let key = device.key;
             if self.dispatch.targets(device) {
@@ -321,28 +332,31 @@ impl PageTask {
                     DeliveryMode::Settle { settled, reason } => {
                         self.settle_unsent(key, *settled, reason.clone());
                     }
-                    DeliveryMode::Send { .. } if self.dispatch.has_expired(now) => {
+                    DeliveryMode::Send(_) if self.dispatch.has_expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
                     // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
-                    DeliveryMode::Send { .. }
+                    DeliveryMode::Send(_)
                         if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
                         let reason = reasons::CREDENTIALS_REFUSED.into();
                         self.settle_unsent(key, Outcome::Expired, reason);
                     }
-                    DeliveryMode::Send { .. } if !self.dispatch.has_address(device) => {
+                    DeliveryMode::Send(_) if !self.dispatch.has_address(device) => {
                         self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
-                    DeliveryMode::Send { provider, .. } if self.try_defer_front(provider, now) => {
+                    DeliveryMode::Send(mode) if self.try_defer_front(&mode.provider, now) => {
                         continue;
                     }
-                    // This check comes before the permits: `try_acquire` may make this delivery the
+                    // These checks come before the permits: `try_acquire` may make this delivery the
                     // probe, which must then be sent.
-                    DeliveryMode::Send { .. } => match self.lane.check_chat(key, now) {
-                        Ok(()) => break,
-                        Err(due_at) => self.postpone_as_retry(key, due_at, now),
+                    DeliveryMode::Send(mode) => match self.message_for(key, mode) {
+                        Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
+                        Ok(message) => match self.lane.check_chat(key, now) {
+                            Ok(()) => return self.try_acquire(now).map(|()| Some(message)),
+                            Err(due_at) => self.postpone_as_retry(key, due_at, now),
+                        },
                     },
                 }
             } else {
@@ -350,7 +364,15 @@ impl PageTask {
             }
             self.queue.pop_front();
         }
-        if self.queue.is_empty() { Ok(()) } else { self.try_acquire(now) }
+        Ok(None)
+    }
+
+    /// The message for a device of the queue.
+    fn message_for(&self, key: DeviceKey, mode: &SendMode) -> Rendering {
+        match &self.fields {
+            Some(fields) => self.dispatch.message_for(key, mode, fields),
+            None => self.dispatch.message_for(key, mode, &DeviceFields::default()),
+        }
     }
 
     /// Takes the permits for one attempt, if the leases are valid, the number of open retries is below its
@@ -428,8 +450,8 @@ impl PageTask {
             || self.version != self.lane.provider_version();
         // `None` resumes all devices: the next read of the mode decides about them.
         let provider = match &self.mode {
-            Some(DeliveryMode::Send { provider, .. }) if !must_resume_all => Some(provider),
-            Some(DeliveryMode::Send { .. } | DeliveryMode::Settle { .. }) | None => None,
+            Some(DeliveryMode::Send(mode)) if !must_resume_all => Some(&mode.provider),
+            Some(DeliveryMode::Send(_) | DeliveryMode::Settle { .. }) | None => None,
         };
         let is_stale = self.deferred.is_stale();
         let taken = self.deferred.take(|upstream, device| match provider {
@@ -600,8 +622,15 @@ impl PageTask {
             let from = DeviceKey(first.0 - 1);
             let devices = context.store.read_range(&self.dispatch.row, from, self.page.to).await?;
             self.read_at = now;
+            self.fields = None;
             self.deferred.mark_stale();
             self.merge_refreshed(devices).await?;
+        }
+        if self.fields.is_none() {
+            // After the devices: what was read of a device then belongs to the user whom the device had.
+            // The tracker reports a change in between.
+            let keys = self.queue.iter().map(|device| device.key);
+            self.fields = Some(self.dispatch.read_fields(&context, keys).await?);
         }
         self.exclude_already_delivered().await?;
         self.is_fresh = true;

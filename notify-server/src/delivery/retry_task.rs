@@ -134,14 +134,17 @@ impl RetryTask {
             let Some(retry) = self.queue.front() else { break };
             let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
+            let keys = std::iter::once(retry.key);
+            let fields = dispatch.read_fields(&self.lane.context, keys).await?;
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            // This server does not know of a change of the user until the database announces it. So the
-            // devices that were read must not be older than those of a page.
-            let is_old = dispatch.has_changing_audience()
+            // This server does not know of a change of the user or the fields until the database announces it.
+            // So the devices that were read must not be older than those of a page.
+            let may_change = dispatch.has_changing_audience() || dispatch.depends_on_devices();
+            let is_old = may_change
                 && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
             if is_old || self.tracker.has_changed(retry.key) {
                 // The retry stays due, so the next claim follows at once and reads the new state of the
@@ -156,10 +159,20 @@ impl RetryTask {
             if version != self.lane.provider_version() || missed_cancellation {
                 continue;
             }
-            let (provider, payload) = match mode {
-                DeliveryMode::Send { provider, payload } => (provider, payload),
+            let (provider, message) = match mode {
+                DeliveryMode::Send(mode) => {
+                    let message = dispatch.message_for(retry.key, &mode, &fields);
+                    (mode.provider, message)
+                }
                 DeliveryMode::Settle { settled, reason } => {
                     self.settle_front(settled, reason);
+                    continue;
+                }
+            };
+            let payload = match message {
+                Ok(payload) => payload,
+                Err(reason) => {
+                    self.settle_front(Outcome::Failed, reason);
                     continue;
                 }
             };

@@ -194,15 +194,22 @@ impl SingleTask {
                 break;
             }
             let version = self.lane.provider_version();
+            let keys = std::iter::once(single.device.key);
+            let fields = single.dispatch.read_fields(&self.lane.context, keys).await?;
             let mode = single.dispatch.mode(&self.lane).await?;
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            let DeliveryMode::Send { provider, payload } = mode else {
+            let DeliveryMode::Send(mode) = mode else {
                 self.continue_as_page();
                 continue;
             };
+            let Ok(payload) = single.dispatch.message_for(single.device.key, &mode, &fields) else {
+                self.continue_as_page();
+                continue;
+            };
+            let provider = mode.provider;
             if version != self.lane.provider_version() || !self.may_start(single, &provider, now) {
                 self.continue_as_page();
                 continue;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use notify_core::{Platform, Priority};
+use notify_core::{IosPresentation, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
@@ -11,6 +11,7 @@ use super::{
     APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity,
 };
 use crate::payload::APNS_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// The kind of message; required since watchOS 6.
@@ -49,7 +50,7 @@ pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
             return Err(too_large(raw.as_str().len()));
         }
         Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
-        None => fit_title(context.app_name, APNS_BYTES_MAX, |title| {
+        None => fit_title(shown.title, APNS_BYTES_MAX, |title| {
             let json = serde_json::to_vec(&Root { title, shown: &shown })
                 .expect("a payload is made of texts, numbers and valid JSON");
             let size = json.len();
@@ -58,6 +59,20 @@ pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
         .map_err(too_large)?,
     };
     Ok(Payload { body, headers: headers(context) })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts it there.
+pub(crate) fn render_gapped(context: &RenderContext<'_>, texts: usize) -> (GappedBody, HeaderMap) {
+    let shown = DisplayFields::of(context);
+    let raw = shown.message.and_then(|message| message.ios_json.as_ref());
+    let json = match raw {
+        Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
+        None => serde_json::to_vec(&Root { title: shown.title, shown: &shown })
+            .expect("a payload is made of texts, numbers and valid JSON")
+            .into(),
+    };
+    let body = GappedBody::cut(&json, texts, json.len(), APNS_BYTES_MAX, Counting::Json);
+    (body, headers(context))
 }
 
 /// The UUID of one delivery, derived from the notification's UUID and the device token. It is the same for
@@ -74,12 +89,14 @@ pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderVa
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    // Every payload has an `alert`, also those with `ios_json`. `background` would forbid it.
-    headers.insert(PUSH_TYPE, HeaderValue::from_static("alert"));
-    let priority = match context.priority {
-        Priority::High => "10",
-        Priority::Normal => "5",
+    // A payload with an `alert`, such as one of `ios_json`, must not be `background`. Apple refuses
+    // `background` with another priority than 5.
+    let (push_type, priority) = match context.priority {
+        _ if context.content.is_silent() => ("background", "5"),
+        Priority::High => ("alert", "10"),
+        Priority::Normal => ("alert", "5"),
     };
+    headers.insert(PUSH_TYPE, HeaderValue::from_static(push_type));
     headers.insert(PRIORITY, HeaderValue::from_static(priority));
     let expiration = context.expires_at.map_or(0, |at| at.as_seconds());
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
@@ -120,22 +137,53 @@ struct Aps<'a>(&'a Root<'a>);
 impl Serialize for Aps<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Root { title, shown } = self.0;
+        if shown.is_silent() {
+            let mut map = serializer.serialize_map(None)?;
+            map.serialize_entry("content-available", &1)?;
+            return map.end();
+        }
         let ios = shown.message.and_then(|message| message.ios_alert.as_ref());
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("alert", &Alert { title, body: shown.text })?;
+        let options = shown.message.map(|message| &message.ios);
+        let subtitle = options.and_then(|options| options.subtitle.as_deref());
+        map.serialize_entry("alert", &Alert { title, subtitle, body: shown.text })?;
         if let Some(ios) = ios {
             map.serialize_entry("badge", &ios.badge)?;
         }
         map.serialize_entry("sound", ios.map_or("default", |ios| ios.sound.as_str()))?;
-        if shown.image_url.is_some() || shown.campaign_id.is_some() {
+        if let Some(options) = options {
+            write_options(options, &mut map)?;
+        }
+        let is_enriched = shown.image_url.is_some() || shown.campaign_id.is_some();
+        let mutable_content = options.and_then(|options| options.mutable_content);
+        if mutable_content.unwrap_or(is_enriched) {
             map.serialize_entry("mutable-content", &1)?;
         }
         map.end()
     }
 }
 
+/// Writes the options that are members of `aps` of their own.
+fn write_options<M: SerializeMap>(options: &IosPresentation, map: &mut M) -> Result<(), M::Error> {
+    if let Some(thread_id) = &options.thread_id {
+        map.serialize_entry("thread-id", thread_id)?;
+    }
+    if let Some(category) = &options.category {
+        map.serialize_entry("category", category)?;
+    }
+    if let Some(level) = options.interruption_level {
+        map.serialize_entry("interruption-level", &level)?;
+    }
+    if let Some(score) = options.relevance_score {
+        map.serialize_entry("relevance-score", &score)?;
+    }
+    Ok(())
+}
+
 #[derive(serde::Serialize)]
 struct Alert<'a> {
     title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subtitle: Option<&'a str>,
     body: &'a str,
 }

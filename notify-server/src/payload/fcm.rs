@@ -5,11 +5,12 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use notify_core::json::JsonObject;
-use notify_core::{Platform, Priority};
+use notify_core::{AndroidPresentation, AndroidVisibility, Platform, Priority};
 use serde::{Serialize, Serializer};
 
 use super::{BodyTemplate, RenderContext, TooLarge, collapse_identity};
 use crate::payload::FCM_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// A rendered message.
@@ -33,13 +34,29 @@ pub(crate) fn render(
 ) -> Result<Payload, TooLarge> {
     let shown = DisplayFields::of(context);
     let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
-    let title = settings_title.unwrap_or(context.app_name);
+    let title = settings_title.unwrap_or(shown.title);
     fit_title(title, FCM_BYTES_MAX, |title| {
         let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
         let counted_bytes = payload.counted_bytes;
         (payload, counted_bytes)
     })
     .map_err(|bytes| TooLarge { platform: Platform::Android, bytes, limit: FCM_BYTES_MAX })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts the part after the token there.
+/// Returns the part before the token too.
+pub(crate) fn render_gapped(
+    context: &RenderContext<'_>,
+    enriched_as_data: bool,
+    texts: usize,
+) -> (Bytes, GappedBody) {
+    let shown = DisplayFields::of(context);
+    let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
+    let title = settings_title.unwrap_or(shown.title);
+    let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
+    let BodyTemplate { before, after } = payload.body;
+    let size = payload.counted_bytes;
+    (before, GappedBody::cut(&after, texts, size, FCM_BYTES_MAX, Counting::Text))
 }
 
 /// The `message` object of a request, without its token.
@@ -70,7 +87,16 @@ struct Android<'a> {
     priority: &'static str,
     ttl: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    direct_boot_ok: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     notification: Option<AndroidNotification<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fcm_options: Option<FcmOptions<'a>>,
+}
+
+#[derive(Serialize)]
+struct FcmOptions<'a> {
+    analytics_label: &'a str,
 }
 
 #[derive(Serialize)]
@@ -78,6 +104,53 @@ struct AndroidNotification<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     sound: Option<&'a str>,
     tag: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icon: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    color: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visibility: Option<&'static str>,
+}
+
+impl<'a> AndroidNotification<'a> {
+    fn of(sound: Option<&'a str>, tag: &'a str, options: Option<&'a AndroidPresentation>) -> Self {
+        Self {
+            sound,
+            tag,
+            channel_id: options.and_then(|options| options.channel_id.as_deref()),
+            icon: options.and_then(|options| options.icon.as_deref()),
+            color: options.and_then(|options| options.color.as_deref()),
+            notification_count: options.and_then(|options| options.notification_count),
+            visibility: options.and_then(|options| options.visibility).map(|visibility| {
+                match visibility {
+                    AndroidVisibility::Private => "PRIVATE",
+                    AndroidVisibility::Public => "PUBLIC",
+                    AndroidVisibility::Secret => "SECRET",
+                }
+            }),
+        }
+    }
+
+    /// The number of bytes of its keys and values.
+    fn counted_bytes(&self) -> usize {
+        let count = self.notification_count.map(|count| count.to_string());
+        [
+            ("tag", Some(self.tag)),
+            ("sound", self.sound),
+            ("channel_id", self.channel_id),
+            ("icon", self.icon),
+            ("color", self.color),
+            ("notification_count", count.as_deref()),
+            ("visibility", self.visibility),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some(key.len() + value?.len()))
+        .sum()
+    }
 }
 
 impl<'a> Message<'a> {
@@ -87,19 +160,33 @@ impl<'a> Message<'a> {
         title: &'a str,
         as_data: bool,
     ) -> Self {
-        let android = Android {
+        let without_options = Android {
             collapse_key: None,
             priority: match context.priority {
                 Priority::High => "HIGH",
                 Priority::Normal => "NORMAL",
             },
             ttl: format!("{}s", context.ttl_seconds),
+            direct_boot_ok: None,
             notification: None,
+            fcm_options: None,
         };
         if let Some(raw) = shown.message.and_then(|message| message.android_json.as_ref()) {
-            return Self { notification: None, data: raw_data(raw), android };
+            return Self { notification: None, data: raw_data(raw), android: without_options };
         }
+        let options = shown.message.map(|message| &message.android);
+        let android = Android {
+            direct_boot_ok: options.and_then(|options| options.direct_boot_ok),
+            fcm_options: options
+                .and_then(|options| options.analytics_label.as_deref())
+                .map(|analytics_label| FcmOptions { analytics_label }),
+            ..without_options
+        };
         let mut data = shown_data(shown);
+        if shown.is_silent() {
+            let android = Android { collapse_key: context.collapse_key, ..android };
+            return Self { notification: None, data, android };
+        }
         if as_data && shown.is_enriched() {
             // The app shows the notification from these keys, so they replace an extra pair with the same
             // name.
@@ -116,10 +203,11 @@ impl<'a> Message<'a> {
             notification: Some(Notification { title, body: shown.text, image: shown.image_url }),
             data,
             android: Android {
-                notification: Some(AndroidNotification {
-                    sound: shown.message.and_then(|message| message.android_sound.as_deref()),
-                    tag: collapse_identity(context),
-                }),
+                notification: Some(AndroidNotification::of(
+                    shown.message.and_then(|message| message.android_sound.as_deref()),
+                    collapse_identity(context),
+                    options,
+                )),
                 ..android
             },
         }
@@ -149,9 +237,8 @@ impl<'a> Message<'a> {
                 + field("body", shown.body)
                 + shown.image.map_or(0, |image| field("image", image))
         });
-        let android = self.android.notification.as_ref().map_or(0, |shown| {
-            field("tag", shown.tag) + shown.sound.map_or(0, |sound| field("sound", sound))
-        });
+        let android =
+            self.android.notification.as_ref().map_or(0, AndroidNotification::counted_bytes);
         data + notification + android
     }
 }

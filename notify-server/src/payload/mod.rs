@@ -4,6 +4,7 @@
 pub mod apns;
 pub(crate) mod buttons;
 pub(crate) mod fcm;
+pub(crate) mod gapped;
 pub(crate) mod messenger;
 mod preview;
 pub(crate) mod telegram;
@@ -123,6 +124,8 @@ const TITLE_CHARS_KEPT: usize = 80;
 struct DisplayFields<'a> {
     /// The message; `None` if the content is a poll.
     message: Option<&'a Message>,
+    /// Title.
+    title: &'a str,
     /// Main text; the question of a poll.
     text: &'a str,
     /// Deep link; the page of a poll.
@@ -143,6 +146,7 @@ impl<'a> DisplayFields<'a> {
         match context.content {
             Content::Message(message) => Self {
                 message: Some(message),
+                title: message.title.as_deref().unwrap_or(context.app_name),
                 text: &message.text,
                 url: message.url.as_deref(),
                 image_url: message.image_url.as_deref(),
@@ -153,6 +157,7 @@ impl<'a> DisplayFields<'a> {
             },
             Content::Poll(poll) => Self {
                 message: None,
+                title: context.app_name,
                 text: &poll.text,
                 url: context.poll_url,
                 image_url: poll.image_url.as_deref(),
@@ -167,6 +172,11 @@ impl<'a> DisplayFields<'a> {
     /// Whether an enrichment SDK can add content, because there is a campaign or a poll.
     fn is_enriched(&self) -> bool {
         self.is_poll || self.campaign_id.is_some()
+    }
+
+    /// Whether it wakes the app and shows nothing.
+    fn is_silent(&self) -> bool {
+        self.message.is_some_and(|message| message.is_silent)
     }
 
     /// The data keys with text values that are set.
@@ -271,6 +281,9 @@ pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Ve
     };
     let shown = DisplayFields::of(context);
     let mut notes = Vec::new();
+    if shown.message.is_some_and(|message| message.title.is_some()) {
+        notes.push("the title is left out: messages have none here".to_owned());
+    }
     let link = web_link(shown.url);
     if shown.url.is_some() && link.is_none() {
         notes.push("the url has a custom scheme, which no button opens here: left out".to_owned());
@@ -346,7 +359,7 @@ const MESSENGER_CHARS_MAX: usize = 2_000;
 /// Most Unicode characters of text on Telegram.
 const TELEGRAM_CHARS_MAX: usize = 4_096;
 
-/// Checks that every platform's provider would accept the notification.
+/// Checks that every platform's provider would accept the content of `context`.
 ///
 /// # Errors
 /// Each platform whose limit would be exceeded, with size and limit.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use notify_core::Platform;
+use notify_core::{AndroidPresentation, Message, Platform};
 
 use super::{RenderContext, TooLarge, apns, fcm, messenger, telegram, web_push};
 use crate::payload::DisplayFields;
@@ -73,6 +73,11 @@ fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Pre
     let mut problems = Vec::new();
     if shown.message.is_some_and(|message| message.ios_json.is_some()) {
         problems.push("ios_json replaces everything else of the notification".to_owned());
+    } else if shown.is_silent() {
+        problems.push(
+            "silent: Apple delivers few of these messages, when the power state of the device allows it"
+                .to_owned(),
+        );
     } else {
         if shown.message.is_none_or(|message| message.ios_alert.is_none()) {
             problems
@@ -84,7 +89,7 @@ fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Pre
                     .to_owned(),
             );
         }
-        note_shortened(context.app_name, &body, &mut problems);
+        note_shortened(shown.title, &body, &mut problems);
     }
     let size = body.len();
     Ok(Preview { payload: Some(body), headers, size, limit: APNS_BYTES_MAX, problems })
@@ -106,7 +111,7 @@ fn to_android(
              a repeat after a crash is not recognised"
                 .to_owned(),
         );
-    } else {
+    } else if !shown.is_silent() {
         if shown.is_enriched() && !settings.fcm_enriched_as_data {
             problems.push(
                 "while the app sleeps the system shows this without its campaign or poll: set \
@@ -114,17 +119,45 @@ fn to_android(
                     .to_owned(),
             );
         }
+        let is_data = shown.is_enriched() && settings.fcm_enriched_as_data;
+        note_android_options(shown.message, is_data, &mut problems);
         let title = shown.message.and_then(|message| message.android_title.as_deref());
-        note_shortened(title.unwrap_or(context.app_name), &body, &mut problems);
+        note_shortened(title.unwrap_or(shown.title), &body, &mut problems);
     }
     let (size, limit) = (rendered.counted_bytes, FCM_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
+/// Longest `analytics_label` that Google accepts, in characters (Google, `AndroidFcmOptions`).
+const ANALYTICS_LABEL_CHARS_MAX: usize = 50;
+
+/// Adds notes on options that Google refuses, or that a message without `notification` does not have.
+fn note_android_options(message: Option<&Message>, is_data: bool, problems: &mut Vec<String>) {
+    let Some(options) = message.map(|message| &message.android) else { return };
+    let is_label = |label: &String| {
+        label.len() <= ANALYTICS_LABEL_CHARS_MAX
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte))
+    };
+    if options.analytics_label.as_ref().is_some_and(|label| !is_label(label)) {
+        problems.push(format!(
+            "Google refuses this analytics_label: at most {ANALYTICS_LABEL_CHARS_MAX} of \
+             A-Z a-z 0-9 - _ . ~ %"
+        ));
+    }
+    let delivery = AndroidPresentation {
+        analytics_label: options.analytics_label.clone(),
+        direct_boot_ok: options.direct_boot_ok,
+        ..AndroidPresentation::default()
+    };
+    if is_data && *options != delivery {
+        problems.push("android_options do not show: the message goes as data alone".to_owned());
+    }
+}
+
 fn to_web(context: &RenderContext<'_>) -> Result<Preview, TooLarge> {
     let web_push::Payload { body, headers } = web_push::render(context)?;
     let mut problems = Vec::new();
-    note_shortened(context.app_name, &body, &mut problems);
+    note_shortened(DisplayFields::of(context).title, &body, &mut problems);
     let (size, limit) = (body.len(), WEB_PUSH_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }

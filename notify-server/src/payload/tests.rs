@@ -3,6 +3,7 @@
 mod apns;
 mod collapse;
 mod fcm;
+mod gapped;
 mod messenger;
 mod preview;
 mod telegram;
@@ -11,8 +12,9 @@ mod web_push;
 
 use notify_core::json::JsonObject;
 use notify_core::{
-    ActionButton, AnswerId, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
-    NotificationId, Platform, PollLayout, Priority, Timestamp,
+    ActionButton, AndroidPresentation, AndroidVisibility, AnswerId, CampaignRef, Content, Extra,
+    InterruptionLevel, IosAlert, IosPresentation, Message, NewAnswer, NewPoll, NotificationId,
+    Platform, PollLayout, Priority, Timestamp, WebPresentation,
 };
 use serde_json::{Value, json};
 
@@ -95,7 +97,11 @@ fn object(text: &str) -> JsonObject {
 }
 
 fn full() -> Given {
-    Given::message(Message {
+    Given::message(full_message())
+}
+
+fn full_message() -> Message {
+    Message {
         text: "Läuft".to_owned(),
         url: Some("shop://order/1".to_owned()),
         image_url: Some("https://i.example/1.png".to_owned()),
@@ -119,7 +125,50 @@ fn full() -> Given {
             },
         ],
         ..Message::default()
-    })
+    }
+}
+
+/// A message with every option.
+fn with_options() -> Message {
+    Message {
+        text: "Hi".to_owned(),
+        ios: IosPresentation {
+            subtitle: Some("Soon".to_owned()),
+            thread_id: Some("orders".to_owned()),
+            category: Some("ORDER".to_owned()),
+            interruption_level: Some(InterruptionLevel::TimeSensitive),
+            relevance_score: Some(0.25),
+            mutable_content: Some(true),
+        },
+        android: AndroidPresentation {
+            channel_id: Some("orders".to_owned()),
+            icon: Some("parcel".to_owned()),
+            color: Some("#0a0B0c".to_owned()),
+            notification_count: Some(12),
+            visibility: Some(AndroidVisibility::Private),
+            analytics_label: Some("spring".to_owned()),
+            direct_boot_ok: Some(false),
+        },
+        web: WebPresentation {
+            icon: Some("https://i.example/i.png".to_owned()),
+            badge: Some("https://i.example/b.png".to_owned()),
+            require_interaction: Some(true),
+            silent: Some(false),
+            renotify: Some(true),
+        },
+        ..Message::default()
+    }
+}
+
+/// A silent message with all data.
+fn silent() -> Given {
+    let Message { url, campaign, extra, .. } = full_message();
+    let android = AndroidPresentation {
+        analytics_label: Some("spring".to_owned()),
+        direct_boot_ok: Some(true),
+        ..AndroidPresentation::default()
+    };
+    Given::message(Message { is_silent: true, url, campaign, extra, android, ..Message::default() })
 }
 
 fn poll() -> Given {
@@ -136,6 +185,8 @@ fn raw() -> Given {
     Given::message(Message {
         text: "unused".to_owned(),
         url: Some("https://unused.example".to_owned()),
+        ios: with_options().ios,
+        android: with_options().android,
         android_json: Some(object(
             r#"{"b": "text \u00e4", "a": {"x" : 1}, "n": 1.50, "t": true, "z": null, "l": [1, "2"]}"#,
         )),
@@ -222,4 +273,36 @@ fn a_long_title_is_shortened_to_fit_and_a_short_one_never() {
     assert!(given.web()["title"].as_str().unwrap().ends_with('…'));
     let hopeless = Given { app_name: "ä".repeat(3_000), ..Given::text("x".repeat(4_000)) };
     assert!(to_apns::render(&hopeless.context()).unwrap_err().bytes > 10_000);
+}
+
+#[test]
+fn fcm_counts_the_options_that_the_device_receives() {
+    let size = |message: Message| {
+        to_fcm::render(&Given::message(message).context(), false).unwrap().counted_bytes
+    };
+    let plain = Message { text: "Hi".to_owned(), ..Message::default() };
+    let received = "channel_idorders".len()
+        + "iconparcel".len()
+        + "color#0a0B0c".len()
+        + "notification_count12".len()
+        + "visibilityPRIVATE".len();
+    assert_eq!(size(with_options()) - size(plain), received);
+}
+
+#[test]
+fn the_title_stands_in_for_the_name_of_the_application() {
+    let message =
+        || Message { text: "Hi".to_owned(), title: Some("Sale".to_owned()), ..Message::default() };
+    let given = Given::message(message());
+    assert_eq!(given.apns()["aps"]["alert"], json!({"title": "Sale", "body": "Hi"}));
+    assert_eq!(given.fcm(false)["message"]["notification"], json!({"title": "Sale", "body": "Hi"}));
+    assert_eq!(given.web()["title"], "Sale");
+    let android = Message { android_title: Some("Droid".to_owned()), ..message() };
+    let given = Given::message(android);
+    assert_eq!(given.fcm(false)["message"]["notification"]["title"], "Droid", "Android's own wins");
+    assert_eq!(given.web()["title"], "Sale");
+    for platform in [Platform::FbMessenger, Platform::ChatApp] {
+        let notes = super::unsupported(&given.context(), platform);
+        assert_eq!(notes, ["the title is left out: messages have none here"]);
+    }
 }

@@ -3,11 +3,12 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use notify_core::{ActionButton, Platform, Priority};
+use notify_core::{ActionButton, Platform, Priority, WebPresentation};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{RenderContext, TooLarge, collapse_identity, push_topic};
 use crate::payload::WEB_PUSH_BYTES_MAX;
+use crate::payload::gapped::{Counting, GappedBody};
 use crate::payload::{DisplayFields, fit_title};
 
 /// How long the push service keeps the message for an offline browser, in seconds; `0` for one attempt
@@ -33,7 +34,7 @@ pub(crate) struct Payload {
 /// When its JSON exceeds [`WEB_PUSH_BYTES_MAX`].
 pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
     let shown = DisplayFields::of(context);
-    let body = fit_title(context.app_name, WEB_PUSH_BYTES_MAX, |title| {
+    let body = fit_title(shown.title, WEB_PUSH_BYTES_MAX, |title| {
         let root = Root { title, shown: &shown, tag: collapse_identity(context) };
         let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
         let size = json.len();
@@ -45,6 +46,16 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
         limit: WEB_PUSH_BYTES_MAX,
     })?;
     Ok(Payload { body, headers: headers(context) })
+}
+
+/// Renders a notification whose texts are marks, whatever its size, and cuts it there.
+pub(crate) fn render_gapped(context: &RenderContext<'_>, texts: usize) -> (GappedBody, HeaderMap) {
+    let shown = DisplayFields::of(context);
+    let root = Root { title: shown.title, shown: &shown, tag: collapse_identity(context) };
+    let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
+    let json = Bytes::from(json);
+    let body = GappedBody::cut(&json, texts, json.len(), WEB_PUSH_BYTES_MAX, Counting::Json);
+    (body, headers(context))
 }
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {
@@ -86,10 +97,34 @@ impl Serialize for Root<'_> {
             let actions: Vec<_> = actions.iter().map(Action::of).collect();
             map.serialize_entry("actions", &actions)?;
         }
+        if let Some(message) = shown.message {
+            write_options(&message.web, &mut map)?;
+        }
         map.serialize_entry("tag", self.tag)?;
         map.serialize_entry("data", &Data(shown))?;
         map.end()
     }
+}
+
+/// Writes the options under their names in the Notifications API.
+fn write_options<M: SerializeMap>(options: &WebPresentation, map: &mut M) -> Result<(), M::Error> {
+    let urls = [("icon", &options.icon), ("badge", &options.badge)];
+    for (name, url) in urls {
+        if let Some(url) = url {
+            map.serialize_entry(name, url)?;
+        }
+    }
+    let flags = [
+        ("requireInteraction", options.require_interaction),
+        ("silent", options.silent),
+        ("renotify", options.renotify),
+    ];
+    for (name, flag) in flags {
+        if let Some(flag) = flag {
+            map.serialize_entry(name, &flag)?;
+        }
+    }
+    Ok(())
 }
 
 struct Data<'a>(&'a DisplayFields<'a>);

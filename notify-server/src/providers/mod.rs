@@ -30,6 +30,7 @@ pub(crate) use self::token_store::{
     SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError,
 };
 pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
+use crate::payload::gapped::GappedBody;
 use crate::payload::telegram::BotCalls;
 use crate::payload::{BodyTemplate, RenderContext, TooLarge};
 
@@ -112,6 +113,13 @@ pub trait Provider: Send + Sync {
     /// When the payload is larger than the provider accepts.
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge>;
 
+    /// Renders a message of which `texts` texts differ from device to device. In the content, a
+    /// [`mark`](crate::payload::gapped::mark) stands for each of them. `None` if the form of the message
+    /// depends on its texts.
+    fn render_gapped(&self, _context: &RenderContext<'_>, _texts: usize) -> Option<GappedMessage> {
+        None
+    }
+
     /// Makes one attempt. Its duration (`REQUEST_TIMEOUT_SECONDS`) and the bytes read of the response
     /// (`RESPONSE_BYTES_MAX`) are bounded.
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult;
@@ -171,6 +179,54 @@ pub struct RenderedMessage {
     pub headers: http::HeaderMap,
     /// The body.
     pub body: RenderedBody,
+}
+
+/// A message that is rendered once, with gaps for the texts of each device.
+#[derive(Debug, Clone)]
+pub struct GappedMessage {
+    /// Header fields, except path and authorization.
+    headers: http::HeaderMap,
+    /// The part before the address of the device; `None` if the body contains no address.
+    before_address: Option<Bytes>,
+    body: GappedBody,
+}
+
+impl GappedMessage {
+    /// The message for a device with these texts; `None` if it is larger than the provider accepts.
+    pub(crate) fn fill(&self, texts: &[&str]) -> Option<RenderedMessage> {
+        let body = self.fill_body(texts)?;
+        Some(RenderedMessage { headers: self.headers.clone(), body })
+    }
+
+    fn fill_body(&self, texts: &[&str]) -> Option<RenderedBody> {
+        let body = self.body.fill(texts)?;
+        Some(match &self.before_address {
+            Some(before) => {
+                RenderedBody::Template(BodyTemplate { before: before.clone(), after: body })
+            }
+            None => RenderedBody::Shared(body),
+        })
+    }
+
+    /// Whether every device gets the same message.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.body.is_whole()
+    }
+
+    /// Whether it makes this message of these texts.
+    pub(crate) fn makes(&self, message: &RenderedMessage, texts: &[&str]) -> bool {
+        match (self.fill_body(texts), &message.body) {
+            (Some(RenderedBody::Shared(filled)), RenderedBody::Shared(body)) => filled == *body,
+            (Some(RenderedBody::Template(filled)), RenderedBody::Template(body)) => {
+                filled.before == body.before && filled.after == body.after
+            }
+            (
+                Some(RenderedBody::Shared(_) | RenderedBody::Template(_) | RenderedBody::Calls(_)),
+                _,
+            )
+            | (None, _) => false,
+        }
+    }
 }
 
 /// A body that is rendered once for all devices.

@@ -18,7 +18,7 @@ mod settle;
 pub(super) mod start;
 mod zones;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub use self::dispatch::{
@@ -28,7 +28,7 @@ pub use self::dispatch::{
 pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
-use notify_core::{Platform, Timestamp};
+use notify_core::{AttributeValue, Platform, Timestamp};
 
 pub(super) use self::dispatch::{
     AudienceQuery, KeyRange, devices_in_range, read as read_dispatch, read_named as named_devices,
@@ -287,6 +287,35 @@ impl Store {
         let query = AudienceQuery::of(dispatch);
         self.read(move |connection| {
             devices_in_range(connection, &query, KeyRange { after: from, to }, None)
+        })
+        .await
+    }
+
+    /// Reads the languages of devices; those without a language are left out.
+    pub async fn device_languages(
+        &self,
+        keys: Vec<DeviceKey>,
+    ) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
+        self.read(move |connection| {
+            let mut keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+            keys.sort_unstable();
+            dispatch::languages(connection, &keys)
+        })
+        .await
+    }
+
+    /// Reads the attributes with these names of devices: for each device that has one, the values in the
+    /// order of the names. The own value of a device hides that of its user.
+    pub async fn device_attributes(
+        &self,
+        app: AppNo,
+        keys: Vec<DeviceKey>,
+        names: Vec<String>,
+    ) -> Result<HashMap<DeviceKey, Vec<Option<AttributeValue>>>, StoreError> {
+        self.read(move |connection| {
+            let mut keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+            keys.sort_unstable();
+            dispatch::attribute_values(connection, app, &keys, &names)
         })
         .await
     }

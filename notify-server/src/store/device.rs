@@ -147,6 +147,16 @@ impl Store {
         self.read(move |connection| device(connection, &seen, app, &id)).await
     }
 
+    /// Reads the key of a device.
+    pub async fn device_key(&self, app: AppNo, id: DeviceId) -> Result<DeviceKey, StoreError> {
+        self.read(move |connection| {
+            require_app(connection, app)?;
+            let keys = keys_by_ids(connection, app, &[id.as_str()])?;
+            keys.get(id.as_str()).copied().ok_or(StoreError::NotFound)
+        })
+        .await
+    }
+
     /// Lists devices in the order of their keys. With a state, one call reads a bounded number of
     /// devices. A page can then have fewer rows than its limit, even none, and still have a next
     /// page.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use notify_core::{CreateNotification, Engagement, NotificationId, Platform, WebPushAction};
+use notify_core::{
+    CreateNotification, Engagement, NotificationId, Platform, WebOptions, WebPushAction,
+};
 use notify_tests::{Attached, template, until};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -191,4 +193,33 @@ async fn a_campaign_enriches_the_notification() -> Result<()> {
     let enrichment = stage.run(&asked).await?;
     assert_eq!(enrichment["layout_id"], "content_with_two");
     stage.stop().await
+}
+
+/// The options of the first shown notification, as the browser has them.
+const OPTIONS: &str = "navigator.serviceWorker.ready
+    .then((registration) => registration.getNotifications())
+    .then(([{ icon, badge, requireInteraction, silent, renotify }]) =>
+        ({ icon, badge, requireInteraction, silent, renotify }))";
+
+#[tokio::test]
+async fn the_options_of_a_message_reach_the_browser() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    stage.subscribe().await?;
+    let options = WebOptions {
+        icon: Some("http://127.0.0.1:9/icon.png".to_owned()),
+        badge: Some("http://127.0.0.1:9/badge.png".to_owned()),
+        require_interaction: Some(true),
+        silent: Some(true),
+        renotify: Some(true),
+    };
+    let (_, payload) = sent(&mut stage, &order().web_options(options)).await?;
+    assert_eq!(payload["requireInteraction"], true);
+    shown(&mut stage).await?;
+    let seen = stage.chromium.run(&stage.page, OPTIONS).await?;
+    assert_eq!(
+        seen,
+        json!({"icon": "http://127.0.0.1:9/icon.png", "badge": "http://127.0.0.1:9/badge.png",
+            "requireInteraction": true, "silent": true, "renotify": true})
+    );
+    Ok(())
 }

@@ -4,10 +4,12 @@
 mod audiences;
 mod chat;
 mod faults;
+mod languages;
 mod outcomes;
 mod payloads;
 mod reports;
 mod unsent;
+mod variables;
 mod web_push;
 
 use std::time::Duration;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use notify_core::json::JsonObject;
 use notify_core::{
     AndroidSettings, CampaignLayout, CreateAnswer, CreateNotification, CreatePoll, FeatureData,
-    IosSettings, Priority, Template, TemplateButton,
+    IosSettings, Priority, RegisterDevice, Subscribe, Template, TemplateButton,
 };
 use notify_sandbox::{Environment, Provider, ReceivedRequest, ScriptedResponse};
 use notify_server::payload::apns::delivery_id;
@@ -255,5 +255,60 @@ async fn priority_ttl_and_collapse_key_arrive_in_each_providers_form() -> Result
     let expected = Expected { ttl: 0, ..Expected::new(body("HIGH", "0s", "ID"), apns) };
     arrives(&server, &one_try, expected).await?;
     server.stop().await;
+    Ok(())
+}
+
+/// A silent notification reaches phones alone, also those of a user, and shows nothing there.
+#[tokio::test]
+async fn a_silent_notification_wakes_the_apps_of_a_user() -> Result<()> {
+    let server = TestServer::start().await;
+    let client = server.client();
+    let ok = ScriptedResponse::ok();
+    let of_ada = |device: RegisterDevice| RegisterDevice { user_id: Some("ada".into()), ..device };
+    register(&client, [of_ada(android(1, &ok)), of_ada(ios(1, &ok))]).await?;
+    let chat = Subscribe {
+        device_id: Some("chat-77".into()),
+        user_id: Some("ada".into()),
+        ..Subscribe::chat("77")
+    };
+    client.subscriptions().create(&chat).await?;
+    let changed = object(&json!({"inbox": 7}))?;
+    let notification = CreateNotification::to_users(["ada"], "")?
+        .silent()
+        .url("shop://inbox")
+        .extra("changed", changed);
+    let (record, received) = send(&server, &notification).await?;
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.sent, counts.excluded), (2, 2, 0));
+    let id = record.id.as_str();
+    let fcm = only(&received, Provider::Fcm)?;
+    assert!(fcm.is_silent());
+    assert_eq!(
+        fcm.payload,
+        json!({"message": {
+            "token": fcm.token,
+            "data": {"notification_id": id, "url": "shop://inbox", "changed": "{\"inbox\":7}"},
+            "android": {"priority": "HIGH", "ttl": "2419200s"},
+        }})
+    );
+    let apns = only(&received, Provider::Apns)?;
+    assert!(apns.is_silent());
+    assert_eq!(
+        apns.payload,
+        json!({"aps": {"content-available": 1}, "notification_id": id, "url": "shop://inbox",
+            "changed": {"inbox": 7}})
+    );
+    assert_eq!(
+        (apns.headers["apns-push-type"].as_str(), apns.headers["apns-priority"].as_str()),
+        ("background", "5")
+    );
+    let named = CreateNotification::to_any_devices(["chat-77"], "")?.silent().url("shop://inbox");
+    for answer in [
+        client.notifications().create(&named).await.map(drop),
+        client.notifications().preview(&named).await.map(drop),
+    ] {
+        let error = answer.err().context("refused")?.to_string();
+        assert!(error.contains("names devices on chatapp: a silent notification"), "{error}");
+    }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Notifications: creating, reporting, reading and cancelling them, and their deliveries.
 
+use std::borrow::Cow;
+
 use notify_core::{
     CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
     ListNotifications, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
@@ -84,6 +86,8 @@ pub(super) struct Draft<'a> {
     id: &'a NotificationId,
     app_name: &'a str,
     notification: &'a Notification,
+    /// The content for devices without attributes.
+    content: Cow<'a, Content>,
     /// The poll of the notification, if it has one.
     pub(super) poll: Option<PollDraft>,
     poll_url: Option<String>,
@@ -103,7 +107,13 @@ impl<'a> Draft<'a> {
             Schedule::Now | Schedule::Local(_) => ctx.received_at,
             Schedule::At(at) => at,
         };
-        Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
+        let content = &notification.content;
+        let content = if content.is_personal() {
+            Cow::Owned(content.with_defaults())
+        } else {
+            Cow::Borrowed(content)
+        };
+        Self { id, app_name: &ctx.app().name, notification, content, poll, poll_url, due_at }
     }
 
     /// When the notification is due; now, if it has a local time.
@@ -116,7 +126,7 @@ impl<'a> Draft<'a> {
         RenderContext {
             id: self.id,
             app_name: self.app_name,
-            content: &self.notification.content,
+            content: &self.content,
             poll_url: self.poll_url.as_deref(),
             poll_answers: self.poll.as_ref().map_or(&[], |poll| poll.answers.as_slice()),
             priority: self.notification.priority,
@@ -135,13 +145,26 @@ async fn check_payload_size(
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
     let targeted = targeted_platforms(ctx, &notification.recipients.target).await?;
+    check_silent(notification, &targeted)?;
     let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let is_data_message =
         is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
-    let size_check = payload::check_size(&draft.render_context(), &targeted, is_data_message);
-    let Err(too_large) = size_check else { return Ok(()) };
-    let mut violations: Vec<String> =
-        too_large.iter().map(|report| format!("{}: {report}", report.platform)).collect();
+    let context = draft.render_context();
+    let mut violations: Vec<String> = Vec::new();
+    if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {
+        violations.extend(too_large.iter().map(|report| format!("{}: {report}", report.platform)));
+    }
+    let content = &*draft.content;
+    for (language, content) in content.languages().iter().zip(&content.translated()) {
+        let context = RenderContext { content, ..context };
+        if let Err(too_large) = payload::check_size(&context, &targeted, is_data_message) {
+            let lines = too_large.iter().map(|report| format!("translations.{language}: {report}"));
+            violations.extend(lines);
+        }
+    }
+    if violations.is_empty() {
+        return Ok(());
+    }
     // The campaign is usually checked by the store, which a notification of this size does not
     // reach. It is checked here, so that the response lists all violations.
     match check_campaign(ctx, notification).await {
@@ -150,6 +173,29 @@ async fn check_payload_size(
         Err(error) => return Err(error),
     }
     Err(ApiError::Invalid(violations))
+}
+
+/// Refuses a silent notification to devices of platforms that show everything they get. Only `device_ids`
+/// can name such devices; their platforms are known after the lookup.
+pub(super) fn check_silent(
+    notification: &Notification,
+    targeted: &[Platform],
+) -> Result<(), ApiError> {
+    if !notification.content.is_silent() {
+        return Ok(());
+    }
+    let others: Vec<&str> = targeted
+        .iter()
+        .filter(|platform| !matches!(platform, Platform::Android | Platform::Ios))
+        .map(|platform| platform.as_str())
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let names = others.join(", ");
+    let what =
+        format!("names devices on {names}: a silent notification goes to android and ios alone");
+    Err(ApiError::invalid("device_ids", &what))
 }
 
 /// The platforms that a target reaches. For `device_ids` and `user_ids` the platforms of the devices

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use notify_core::json::JsonObject;
 use notify_core::{
-    CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
-    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp,
+    CampaignRef, Content, DeviceId, LanguagePreview, Notification, NotificationId,
+    NotificationPreview, Platform, PlatformPreview, PreviewQuery, ProviderKind, ProviderStatus,
+    SCHEDULE_AHEAD_DAYS_MAX, Timestamp, VALUE_CHARS_MAX, find_language, shown_value,
 };
 use uuid::Uuid;
 
 use super::notifications::{
-    Draft, check_campaign, check_device_count, names_devices_of_any_platform,
+    Draft, check_campaign, check_device_count, check_silent, names_devices_of_any_platform,
 };
 use super::segments;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
-use crate::payload::{self, Preview, PreviewSettings};
+use crate::api::router::Queried;
+use crate::payload::{self, Preview, PreviewSettings, RenderContext};
 use crate::provider_config::ProviderConfig;
+use crate::reasons;
 use crate::store::{Reach, StoreError};
 
 /// If a `send_at` is read as unix seconds and is then at most this many milliseconds from now, the
@@ -37,9 +41,13 @@ enum Provider {
 /// `POST /v1/notifications/preview`.
 pub(crate) async fn preview(
     ctx: RequestCtx,
-    notification: Notification,
+    Queried { body: notification, query }: Queried<Notification, PreviewQuery>,
 ) -> Result<JsonReply<NotificationPreview>, ApiError> {
     check_campaign(&ctx, &notification).await?;
+    let sample = match query.device_id {
+        Some(id) => Some(Sample::read(&ctx, &id, &notification.content).await?),
+        None => None,
+    };
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
     let recipients = &notification.recipients;
@@ -56,18 +64,40 @@ pub(crate) async fn preview(
     if names_devices_of_any_platform(&recipients.target) {
         check_device_count(&reached)?;
     }
+    let targeted: Vec<Platform> = reached.platforms.iter().map(|reach| reach.platform).collect();
+    check_silent(&notification, &targeted)?;
+    if let Some(sample) = &sample
+        && !targeted.contains(&sample.platform)
+    {
+        let what = format!("is on {}, which the notification does not target", sample.platform);
+        return Err(ApiError::invalid("device_id", &what));
+    }
     let shared_problems = request_problems(&ctx, &notification).await?;
+    let content = &notification.content;
+    let translated = content.translated();
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
-        let provider = provider(&ctx, reach.platform.provider()).await?;
-        let preview =
-            payload::preview(reach.platform, &draft.render_context(), &settings(&provider));
-        let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
+        let platform = reach.platform;
+        let provider = provider(&ctx, platform.provider()).await?;
+        let renderer =
+            Renderer { platform, context: draft.render_context(), settings: settings(&provider) };
+        let of_sample = sample.as_ref().filter(|sample| sample.platform == platform);
+        let rendered = match of_sample {
+            Some(sample) => Rendered { preview: renderer.render(&sample.content), bytes_max: None },
+            None => renderer.render_template(&content.untranslated()),
+        };
+        let languages = content.languages().into_iter().zip(&translated);
+        let languages = languages.map(|(language, content)| {
+            language_preview(language, renderer.render_template(content))
+        });
+        let languages = languages.collect();
+        let status = ctx.api.operations.engine.provider_status(ctx.app_no(), platform);
         let mut problems = shared_problems.clone();
-        problems.extend(channel_problems(reach.platform, &provider, &status));
+        problems.extend(channel_problems(platform, &provider, &status));
         problems.extend(audience_problems(&reach, selection));
         let at_least = is_lower_bound(&reach, selection);
-        platforms.push(platform_preview(reach, at_least, preview, problems));
+        let preview = platform_preview(reach, at_least, rendered, problems);
+        platforms.push(PlatformPreview { languages, ..preview });
     }
     let response = NotificationPreview {
         platforms,
@@ -75,6 +105,87 @@ pub(crate) async fn preview(
     };
     let idempotency_key = ctx.idempotency_key()?;
     Ok(ctx.api.store.keep_preview(ctx.app_no(), response, idempotency_key).await?.into())
+}
+
+/// A device whose message is shown.
+struct Sample {
+    platform: Platform,
+    /// The content in its language and with its attributes.
+    content: Content,
+}
+
+impl Sample {
+    async fn read(ctx: &RequestCtx, id: &str, content: &Content) -> Result<Self, ApiError> {
+        let id = DeviceId::new(id.to_owned()).map_err(|_| ApiError::NotFound)?;
+        let (store, app) = (&ctx.api.store, ctx.app_no());
+        let key = store.device_key(app, id).await?;
+        let language = store.device_languages(vec![key]).await?.remove(&key);
+        let found =
+            language.and_then(|language| find_language(&content.languages(), language.as_ref()));
+        let content = match found.and_then(|place| content.translated().into_iter().nth(place)) {
+            Some(translated) => translated,
+            None => content.untranslated(),
+        };
+        let names = content.variables();
+        let values = store.device_attributes(app, vec![key], names.clone()).await?.remove(&key);
+        let value_of = |name: &str| {
+            let place = names.iter().position(|known| known == name)?;
+            values.as_ref()?.get(place)?.as_ref().map(shown_value)
+        };
+        let content = content.filled(|variable| {
+            value_of(variable.name).unwrap_or_else(|| variable.default.to_owned())
+        });
+        Ok(Self { platform: key.platform(), content })
+    }
+}
+
+/// Renders the messages of a platform.
+struct Renderer<'a> {
+    platform: Platform,
+    context: RenderContext<'a>,
+    settings: PreviewSettings,
+}
+
+/// The message of a content.
+struct Rendered {
+    preview: Preview,
+    /// Its size with the longest values, if it is personalized.
+    bytes_max: Option<u64>,
+}
+
+impl Renderer<'_> {
+    fn render(&self, content: &Content) -> Preview {
+        let context = RenderContext { content, ..self.context };
+        payload::preview(self.platform, &context, &self.settings)
+    }
+
+    /// Renders a content with its defaults, and notes if its longest values do not fit.
+    fn render_template(&self, content: &Content) -> Rendered {
+        let mut preview = self.render(&content.with_defaults());
+        if content.variables().is_empty() {
+            return Rendered { preview, bytes_max: None };
+        }
+        let longest = self.render(&content.filled(|variable| self.longest(variable.default)));
+        if longest.payload.is_none() && preview.payload.is_some() {
+            preview.problems.push(format!(
+                "with the longest values of its attributes, {}: such devices fail with {}",
+                longest.problems.join("; "),
+                reasons::PAYLOAD_TOO_LARGE
+            ));
+        }
+        Rendered { preview, bytes_max: Some(longest.size as u64) }
+    }
+
+    /// The longest text that can stand for a variable with this default, in the unit of the limit.
+    fn longest(&self, default: &str) -> String {
+        // Four bytes in UTF-8, also in JSON.
+        let value = "😀".repeat(VALUE_CHARS_MAX);
+        let size = |text: &str| match self.platform {
+            Platform::Android | Platform::Ios | Platform::Web => text.len(),
+            Platform::FbMessenger | Platform::ChatApp => text.chars().count(),
+        };
+        if size(default) > size(&value) { default.to_owned() } else { value }
+    }
 }
 
 async fn provider(ctx: &RequestCtx, kind: ProviderKind) -> Result<Provider, ApiError> {
@@ -220,7 +331,7 @@ fn audience_problems(reach: &Reach, selection: Selection<'_>) -> Vec<String> {
 fn platform_preview(
     reach: Reach,
     at_least: bool,
-    preview: Preview,
+    Rendered { preview, bytes_max }: Rendered,
     mut problems: Vec<String>,
 ) -> PlatformPreview {
     problems.extend(preview.problems);
@@ -231,21 +342,35 @@ fn platform_preview(
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         })
         .collect();
-    // The limit of nesting is not checked again: the caller's object may be nested deeper in the
-    // payload than in the request.
-    let payload = preview.payload.map(|json| {
-        serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
-    });
     PlatformPreview {
         platform: reach.platform,
         devices: reach.devices,
         at_least,
-        payload,
+        payload: preview.payload.as_ref().map(object_of),
         headers,
+        languages: Vec::new(),
         bytes: preview.size as u64,
         limit: preview.limit as u64,
+        bytes_max,
         problems,
     }
+}
+
+/// The message in one language. The problems of the platform are not repeated.
+fn language_preview(language: &str, Rendered { preview, bytes_max }: Rendered) -> LanguagePreview {
+    LanguagePreview {
+        language: language.to_owned(),
+        payload: preview.payload.as_ref().map(object_of),
+        bytes: preview.size as u64,
+        bytes_max,
+        problems: preview.problems,
+    }
+}
+
+/// A payload as an object. The limit of nesting is not checked again: the caller's object may be nested
+/// deeper in the payload than in the request.
+fn object_of(payload: &Bytes) -> JsonObject {
+    serde_json::from_slice(payload).expect("a payload is a JSON object")
 }
 
 #[cfg(test)]

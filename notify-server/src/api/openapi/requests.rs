@@ -239,38 +239,40 @@ fn limit_texts(schema: &mut Value) {
 }
 
 /// With a poll, the server ignores most settings and checks only their types. The rules of these
-/// settings move to the branch of messages.
+/// settings move to the branches of messages.
 fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
-    let Some(message) = message_branch(schema) else { return };
-    let mut strict = message["properties"].clone();
-    let mut branch_names = Vec::new();
+    let is_loosened = message_branches(schema).next().is_some();
+    if !is_loosened {
+        return;
+    }
+    let mut rules = Vec::new();
     for name in IGNORED_BY_POLLS {
         let Some(property) = schema["properties"].get(name).cloned() else { continue };
         let mut rule = property.clone();
         if let Some(rule) = rule.as_object_mut() {
             rule.remove("description");
         }
-        if strict.get(name).is_none() {
-            strict[name] = rule;
-        }
-        branch_names.push(name);
+        rules.push((name, rule));
         schema["properties"][name] = without_limits(&property, schemas);
     }
-    if let Some(message) = message_branch_mut(schema) {
-        message["properties"] = strict;
+    for branch in message_branches(schema) {
+        for (name, rule) in &rules {
+            if branch["properties"].get(name).is_none() {
+                branch["properties"][name] = rule.clone();
+            }
+        }
     }
 }
 
-fn message_branch(schema: &Value) -> Option<&Value> {
-    let parts = schema.get("allOf")?.as_array()?;
-    let branches = parts.iter().filter_map(|part| part.get("anyOf")?.as_array()).flatten();
-    branches.into_iter().find(|branch| branch["title"] == "message")
-}
-
-fn message_branch_mut(schema: &mut Value) -> Option<&mut Value> {
-    let parts = schema.get_mut("allOf")?.as_array_mut()?;
-    let branches = parts.iter_mut().filter_map(|part| part.get_mut("anyOf")?.as_array_mut());
-    branches.flatten().find(|branch| branch["title"] == "message")
+/// The branches of a notification that are no poll.
+fn message_branches(schema: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let parts = schema.get_mut("allOf").and_then(Value::as_array_mut);
+    let branches = parts
+        .into_iter()
+        .flatten()
+        .filter_map(|part| part.get_mut("anyOf")?.as_array_mut())
+        .flatten();
+    branches.filter(|branch| branch["title"] == "message" || branch["title"] == "silent")
 }
 
 /// A schema without its limits: the fields and their types at every depth.
@@ -279,7 +281,9 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         return without_limits(&schemas[name], schemas);
     }
     if let Some(variants) = schema["oneOf"].as_array() {
-        let variants = variants.iter().map(|variant| without_limits(variant, schemas));
+        // A constant, such as the empty text that equals an absent name, is within the other variants.
+        let variants = variants.iter().filter(|variant| variant.get("const").is_none());
+        let variants = variants.map(|variant| without_limits(variant, schemas));
         return with_description(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
     }
     let mut bare = Map::new();
@@ -291,7 +295,8 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         bare.insert("type".to_owned(), kind.clone());
     }
     if let Some(value) = schema.get("additionalProperties") {
-        bare.insert("additionalProperties".to_owned(), value.clone());
+        let value = if value.is_object() { without_limits(value, schemas) } else { value.clone() };
+        bare.insert("additionalProperties".to_owned(), value);
     }
     if let Some(properties) =
         schema["properties"].as_object().filter(|_| !allows_any_content(schema))

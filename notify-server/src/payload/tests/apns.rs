@@ -4,7 +4,7 @@ use http::HeaderMap;
 use notify_core::{CampaignRef, Message, NotificationId, Priority};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, poll, raw};
+use super::{Given, ID, full, poll, raw, silent, with_options};
 use crate::payload::apns;
 
 #[test]
@@ -36,6 +36,29 @@ fn apns_carries_every_setting() {
             "order": {"id": 7},
         })
     );
+}
+
+#[test]
+fn apns_carries_every_option() {
+    assert_eq!(
+        Given::message(with_options()).apns(),
+        json!({
+            "aps": {
+                "alert": {"title": "Shop", "subtitle": "Soon", "body": "Hi"},
+                "sound": "default",
+                "thread-id": "orders",
+                "category": "ORDER",
+                "interruption-level": "time-sensitive",
+                "relevance-score": 0.25,
+                "mutable-content": 1,
+            },
+            "notification_id": ID,
+        })
+    );
+    let mut closed = with_options();
+    closed.ios.mutable_content = Some(false);
+    closed.campaign = Some(CampaignRef::Default);
+    assert_eq!(Given::message(closed).apns()["aps"]["mutable-content"], Value::Null);
 }
 
 #[test]
@@ -101,6 +124,28 @@ fn apns_headers_follow_priority_time_and_collapse_key() {
     expect(&Given { ttl_seconds: 0, ..Given::text("x") }, "10", "0", ID);
     expect(&Given { collapse_key: Some("k!"), ..Given::text("x") }, "10", "1700000000", "k!");
     expect(&raw(), "10", "1700000000", ID);
+}
+
+#[test]
+fn apns_wakes_the_app_of_a_silent_message() {
+    for priority in [Priority::High, Priority::Normal] {
+        let given = Given { priority, ..silent() };
+        assert_eq!(
+            given.apns(),
+            json!({
+                "aps": {"content-available": 1},
+                "notification_id": ID,
+                "url": "shop://order/1",
+                "campaign_id": "default",
+                "order": {"id": 7},
+            })
+        );
+        let headers = apns::render(&given.context()).unwrap().headers;
+        assert_eq!(
+            (&headers["apns-push-type"], &headers["apns-priority"]),
+            (&"background".parse().unwrap(), &"5".parse().unwrap())
+        );
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Whole bodies on FCM.
 
-use notify_core::Priority;
+use notify_core::{CampaignRef, Priority};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, poll, raw};
+use super::{Given, ID, full, poll, raw, silent, with_options};
 use crate::payload::fcm;
 
 #[test]
@@ -83,6 +83,44 @@ fn fcm_sends_enriched_notifications_as_data_when_configured() {
 }
 
 #[test]
+fn fcm_carries_every_option() {
+    assert_eq!(
+        Given::message(with_options()).fcm(false),
+        json!({"message": {
+            "token": "t0ken",
+            "notification": {"title": "Shop", "body": "Hi"},
+            "data": {"notification_id": ID},
+            "android": {
+                "priority": "HIGH",
+                "ttl": "3600s",
+                "direct_boot_ok": false,
+                "notification": {
+                    "tag": ID,
+                    "channel_id": "orders",
+                    "icon": "parcel",
+                    "color": "#0a0B0c",
+                    "notification_count": 12,
+                    "visibility": "PRIVATE",
+                },
+                "fcm_options": {"analytics_label": "spring"},
+            },
+        }})
+    );
+    let mut enriched = with_options();
+    enriched.campaign = Some(CampaignRef::Default);
+    assert_eq!(
+        Given::message(enriched).fcm(true)["message"]["android"],
+        json!({
+            "priority": "HIGH",
+            "ttl": "3600s",
+            "direct_boot_ok": false,
+            "fcm_options": {"analytics_label": "spring"},
+        }),
+        "a message of data alone has no place for what is shown"
+    );
+}
+
+#[test]
 fn fcm_shows_a_poll_as_its_question() {
     assert_eq!(
         poll().fcm(false),
@@ -120,6 +158,32 @@ fn fcm_sends_raw_payload_as_string_data_unchanged() {
             "android": {"priority": "NORMAL", "ttl": "0s"},
         }})
     );
+}
+
+#[test]
+fn fcm_sends_a_silent_message_as_data_alone() {
+    for as_data in [false, true] {
+        let given = Given { collapse_key: Some("k"), priority: Priority::Normal, ..silent() };
+        assert_eq!(
+            given.fcm(as_data),
+            json!({"message": {
+                "token": "t0ken",
+                "data": {
+                    "notification_id": ID,
+                    "url": "shop://order/1",
+                    "campaign_id": "default",
+                    "order": "{\"id\": 7}",
+                },
+                "android": {
+                    "collapse_key": "k",
+                    "priority": "NORMAL",
+                    "ttl": "3600s",
+                    "direct_boot_ok": true,
+                    "fcm_options": {"analytics_label": "spring"},
+                },
+            }})
+        );
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Previews: the payload that would be sent, and notes on it.
 
-use notify_core::{Content, Platform};
+use notify_core::{CampaignRef, Content, Platform};
 use serde_json::{Value, json};
 
-use super::{Given, ID, full, object, poll, to_apns};
+use super::{Given, ID, full, object, poll, silent, to_apns, with_options};
 use crate::payload::{PreviewSettings, preview};
 
 fn settings(fcm_enriched_as_data: bool) -> PreviewSettings {
@@ -105,4 +105,28 @@ fn oversized_preview_has_size_and_no_payload() {
         assert!(preview.payload.is_none() && preview.size >= 5_000, "{platform}");
         assert!(preview.size > preview.limit && preview.problems.len() == 1, "{platform}");
     }
+}
+
+#[test]
+fn preview_notes_options_without_effect() {
+    let mut message = with_options();
+    message.android.analytics_label = Some("spring sale".to_owned());
+    message.campaign = Some(CampaignRef::Default);
+    let given = Given::message(message);
+    assert_eq!(
+        seen(&given, Platform::Android, true).1,
+        [
+            "Google refuses this analytics_label: at most 50 of A-Z a-z 0-9 - _ . ~ %",
+            "android_options do not show: the message goes as data alone",
+        ]
+    );
+    assert!(seen(&Given::message(with_options()), Platform::Android, true).1.is_empty());
+}
+
+#[test]
+fn preview_of_a_silent_message_has_no_notes_on_what_shows() {
+    const FEW: &str = "silent: Apple delivers few of these messages, when the power state of the \
+        device allows it";
+    assert_eq!(seen(&silent(), Platform::Ios, false).1, [FEW]);
+    assert!(seen(&silent(), Platform::Android, false).1.is_empty());
 }

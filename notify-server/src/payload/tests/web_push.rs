@@ -4,7 +4,7 @@ use http::HeaderMap;
 use notify_core::Priority;
 use serde_json::json;
 
-use super::{Given, ID, full, poll};
+use super::{Given, ID, full, poll, with_options};
 use crate::payload::web_push;
 
 #[test]
@@ -45,6 +45,24 @@ fn web_push_carries_every_setting() {
                 "campaign_id": "default",
                 "order": {"id": 7},
             },
+        })
+    );
+}
+
+#[test]
+fn web_push_carries_every_option() {
+    assert_eq!(
+        Given::message(with_options()).web(),
+        json!({
+            "title": "Shop",
+            "body": "Hi",
+            "icon": "https://i.example/i.png",
+            "badge": "https://i.example/b.png",
+            "requireInteraction": true,
+            "silent": false,
+            "renotify": true,
+            "tag": ID,
+            "data": {"notification_id": ID},
         })
     );
 }

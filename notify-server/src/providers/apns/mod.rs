@@ -25,8 +25,8 @@ use crate::payload::{RenderContext, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
 use crate::providers::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use crate::providers::{
-    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    attempt_deadline, reason_from_status,
+    Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
+    Scope, SendResult, attempt_deadline, reason_from_status,
 };
 use crate::reasons;
 
@@ -135,6 +135,13 @@ impl Provider for Apns {
         // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
+    }
+
+    fn render_gapped(&self, context: &RenderContext<'_>, texts: usize) -> Option<GappedMessage> {
+        let (body, mut headers) = payload::render_gapped(context, texts);
+        headers.insert(TOPIC, self.topic.clone());
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        Some(GappedMessage { headers, before_address: None, body })
     }
 
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {

@@ -21,8 +21,8 @@ use serde::Deserialize;
 use self::oauth::TokenSource;
 use super::transport::{Pools, ProviderResponse, Sender};
 use super::{
-    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    attempt_deadline, reason_from_status,
+    Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
+    Scope, SendResult, attempt_deadline, reason_from_status,
 };
 use crate::clock::SharedClock;
 use crate::outbound::retry_after;
@@ -81,6 +81,14 @@ impl Provider for Fcm {
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         let body = RenderedBody::Template(payload.body);
         Ok(RenderedMessage { headers, body })
+    }
+
+    fn render_gapped(&self, context: &RenderContext<'_>, texts: usize) -> Option<GappedMessage> {
+        let (before, body) = payload::render_gapped(context, self.enriched_as_data, texts);
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        Some(GappedMessage { headers, before_address: Some(before), body })
     }
 
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {

@@ -29,8 +29,8 @@ use crate::providers::transport::{
     ADDRESS_NOT_ALLOWED, Http1, Pools, ProviderResponse, STREAMS_ASSUMED, Sender, Trust,
 };
 use crate::providers::{
-    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
-    attempt_deadline, reason_from_status,
+    Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
+    Scope, SendResult, attempt_deadline, reason_from_status,
 };
 use crate::push_service::service_of;
 use crate::reasons;
@@ -80,6 +80,12 @@ impl Provider for WebPush {
         // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
+    }
+
+    fn render_gapped(&self, context: &RenderContext<'_>, texts: usize) -> Option<GappedMessage> {
+        let (body, mut headers) = payload::render_gapped(context, texts);
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        Some(GappedMessage { headers, before_address: None, body })
     }
 
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {

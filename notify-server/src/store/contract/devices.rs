@@ -448,3 +448,27 @@ async fn device_keys_are_never_reused(store: &Store) {
     assert_eq!(tokens, [Some("token-d000")], "the later device is not in the earlier audience");
     assert_eq!(Timestamp(NOW.0), store.device(app, id("d001")).await.unwrap().created_at);
 }
+
+#[apply(contract)]
+async fn languages_of_devices_are_read_by_key(store: &Store) {
+    let app = fixtures::app(store).await;
+    for (name, language) in [("a", Some("de-AT")), ("b", None), ("c", Some("fr"))] {
+        let mut device = android(name);
+        device.details.language = language.map(Into::into);
+        fixtures::registered(store, app, device).await;
+    }
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, _) = fixtures::whole_page(store, &dispatch).await;
+    let languages = |keys: Vec<DeviceKey>| async {
+        let read = store.device_languages(keys).await.unwrap();
+        let mut read: Vec<_> = read.into_iter().collect();
+        read.sort();
+        read
+    };
+    let (first, last) = ((keys[0], "de-AT".into()), (keys[2], "fr".into()));
+    assert_eq!(languages(keys.clone()).await, [first.clone(), last.clone()]);
+    // Keys that are far apart are looked up one by one.
+    let far = DeviceKey(keys[2].0 + 1_000_000);
+    assert_eq!(languages(vec![far, keys[2], keys[0]]).await, [first, last]);
+    assert_eq!(languages(Vec::new()).await, []);
+}

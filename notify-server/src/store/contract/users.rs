@@ -384,3 +384,35 @@ async fn applications_do_not_share_users(store: &Store) {
     store.delete_user(one, user("ada"), false, NOW).await.unwrap();
     assert_eq!(user_of(store, two, "d000").await.as_deref(), Some("ada"));
 }
+
+#[apply(contract)]
+async fn attributes_of_devices_are_read_by_name(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, _) = fixtures::whole_page(store, &dispatch).await;
+    let of_ada = changes(&[("name", Some("Ada".into())), ("plan", Some("pro".into()))]);
+    store.change_user(app, user("ada"), of_ada, NOW).await.unwrap();
+    logged_in(store, app, "d000", "ada").await;
+    logged_in(store, app, "d001", "ada").await;
+    store.change_attributes(app, id("d001"), set("name", "Countess")).await.unwrap();
+    let read = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        store.device_attributes(app, keys.clone(), names)
+    };
+    let text = |text: &str| Some(AttributeValue::from(text));
+    let both = read(&["plan", "unknown", "name"]).await.unwrap();
+    assert_eq!(both.len(), 2, "a device without any of them is left out");
+    assert_eq!(both[&keys[0]], [text("pro"), None, text("Ada")]);
+    assert_eq!(
+        both[&keys[1]],
+        [text("pro"), None, text("Countess")],
+        "the own value hides the user's"
+    );
+    assert!(read(&["unknown"]).await.unwrap().is_empty());
+    store.log_out(app, id("d000")).await.unwrap();
+    assert!(!read(&["name"]).await.unwrap().contains_key(&keys[0]), "the user took it along");
+    let other = fixtures::named_app(store, "other").await.1;
+    let foreign = store.device_attributes(other, keys.clone(), vec!["name".to_owned()]).await;
+    assert!(foreign.unwrap().is_empty(), "names belong to one application");
+}

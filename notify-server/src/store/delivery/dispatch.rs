@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use notify_core::{AnswerId, AppId, Condition, IosEnv, NotificationId, Platform, Timestamp};
+use notify_core::{
+    AnswerId, AppId, AttributeValue, Condition, IosEnv, NotificationId, Platform, Timestamp,
+};
 
 use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
 use crate::store::delivery::start::{keys_of, users_of};
+use crate::store::device::attributes;
 use crate::store::sql::row::{env_of, unexpected_value, uuid_at};
 use crate::store::sql::{
     self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params, seq_of,
@@ -691,6 +694,77 @@ pub(super) fn read_device(
         )?
         .exists(params![key.app().0, tag, key.0])?;
     Ok(Some(device))
+}
+
+/// Reads the languages of devices. `keys` are sorted. A device without a language is left out.
+pub(super) fn languages(
+    connection: &Connection,
+    keys: &[i64],
+) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
+    let read = |row: &Row<'_>| Ok((DeviceKey(row.get(0)?), row.get::<String>(1)?.into_boxed_str()));
+    let languages = match range_of(keys) {
+        Some([first, last]) => connection
+            .prepare_cached(
+                "select key, language from device_fields
+                 where key >= ?1 and key <= ?2 and language is not null",
+            )?
+            .query_map([first, last], read)?
+            .collect::<sql::Result<HashMap<_, _>>>()?,
+        None => connection
+            .prepare_cached(&format!(
+                "select key, language from device_fields
+                 where key in {NUMBERS} and language is not null"
+            ))?
+            .query_map([list_of(keys)], read)?
+            .collect::<sql::Result<HashMap<_, _>>>()?,
+    };
+    Ok(languages)
+}
+
+/// Reads the attributes with these names of devices: for each device that has one, the values in the order
+/// of the names. `keys` are sorted.
+pub(super) fn attribute_values(
+    connection: &Connection,
+    app: AppNo,
+    keys: &[i64],
+    names: &[String],
+) -> Result<HashMap<DeviceKey, Vec<Option<AttributeValue>>>, StoreError> {
+    let by_name = attributes::numbers_of(connection, app, names)?;
+    let numbers: Vec<i64> = by_name.values().copied().collect();
+    let mut values = HashMap::new();
+    if keys.is_empty() || numbers.is_empty() {
+        return Ok(values);
+    }
+    let read =
+        |row: &Row<'_>| Ok((DeviceKey(row.get(0)?), row.get::<i64>(1)?, row.get::<String>(2)?));
+    let rows = match range_of(keys) {
+        Some([first, last]) => connection
+            .prepare_cached(
+                "select device_key, attribute, value from device_attributes
+                 where device_key >= ?1 and device_key <= ?2",
+            )?
+            .query_map([first, last], read)?
+            .collect::<sql::Result<Vec<_>>>()?,
+        None => connection
+            .prepare_cached(&format!(
+                "select device_key, attribute, value from device_attributes
+                 where device_key in {NUMBERS}"
+            ))?
+            .query_map([list_of(keys)], read)?
+            .collect::<sql::Result<Vec<_>>>()?,
+    };
+    let places: HashMap<i64, usize> = names
+        .iter()
+        .enumerate()
+        .filter_map(|(place, name)| Some((*by_name.get(name)?, place)))
+        .collect();
+    for (key, number, stored) in rows {
+        if let Some(place) = places.get(&number) {
+            let of_device = values.entry(key).or_insert_with(|| vec![None; names.len()]);
+            of_device[*place] = Some(attributes::value_of(&stored)?);
+        }
+    }
+    Ok(values)
 }
 
 /// Reads a device from a row of [`DEVICE_COLUMNS`]. `zone_changed` is false: it depends on the

@@ -9,6 +9,8 @@ use notify_core::{
     Timestamp, UserId,
 };
 
+use serde::de::IgnoredAny;
+
 use crate::push_service::service_of;
 use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
 use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
@@ -57,6 +59,8 @@ pub struct NotificationFacts {
     pub tag: Option<String>,
     /// The local time at which each device gets it, stored as if it were a time in UTC.
     pub local_time: Option<Timestamp>,
+    /// The languages of its translations.
+    pub languages: Vec<String>,
 }
 
 /// The fields of a device that decide what it gets, as they are now.
@@ -86,6 +90,8 @@ pub struct DeviceFacts {
     pub created_at: Timestamp,
     /// The offset from UTC, in minutes.
     pub utc_offset_minutes: i32,
+    /// The language.
+    pub language: Option<String>,
 }
 
 /// The progress of a delivery.
@@ -264,8 +270,8 @@ fn read_notification(
     connection
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
-             names_devices, tag, case when names_devices = 1 then request end, local_time, audience
-             from notifications where app_no = ?1 and id = ?2",
+             names_devices, tag, case when names_devices = 1 then request end, local_time, audience,
+             request from notifications where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let status: String = row.get(1)?;
@@ -283,6 +289,7 @@ fn read_notification(
                 has_condition: row.get::<Option<String>>(11)?.is_some(),
                 tag: row.get(8)?,
                 local_time,
+                languages: languages_of(&row.get::<String>(12)?),
             };
             let condition = match row.get::<Option<String>>(11)? {
                 Some(json) => {
@@ -302,6 +309,21 @@ fn read_notification(
         .ok_or(StoreError::NotFound)
 }
 
+/// The languages of the translations in the body of a request. A poll has none.
+fn languages_of(request: &str) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Translated {
+        translations: Option<BTreeMap<String, Option<IgnoredAny>>>,
+        poll: Option<IgnoredAny>,
+    }
+
+    let Ok(Translated { translations, poll: None }) = serde_json::from_str(request) else {
+        return Vec::new();
+    };
+    let languages = translations.into_iter().flatten();
+    languages.filter_map(|(language, given)| given.map(|_| language)).collect()
+}
+
 /// Reads a device. `is_named` and `has_tag` depend on the notification; they are false here, and
 /// the caller sets them.
 fn read_device(
@@ -311,8 +333,10 @@ fn read_device(
 ) -> Result<(DeviceKey, DeviceFacts), StoreError> {
     connection
         .prepare_cached(
-            "select key, push_disabled, dead_reason, dead_at, address, moved_at,
-             created_at, utc_offset_minutes from devices where app_no = ?1 and device_id = ?2",
+            "select d.key, d.push_disabled, d.dead_reason, d.dead_at, d.address, d.moved_at,
+             d.created_at, d.utc_offset_minutes, f.language
+             from devices d left join device_fields f on f.key = d.key
+             where d.app_no = ?1 and d.device_id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let key = DeviceKey(row.get(0)?);
@@ -333,6 +357,7 @@ fn read_device(
                 moved_at: row.get::<Option<i64>>(5)?.map(Timestamp),
                 created_at: Timestamp(row.get(6)?),
                 utc_offset_minutes: row.get(7)?,
+                language: row.get(8)?,
             };
             Ok((key, facts))
         })

@@ -6,11 +6,13 @@ use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
     AndroidSettings, Audience, CreateNotification, IosSettings, MessengerSettings,
-    NotificationContent, Platform, Timestamp, WebPushAction, WebPushSettings,
+    NotificationContent, NotificationTranslations, Platform, Request, Timestamp, WebPushAction,
+    WebPushSettings,
 };
 use serde_json::Value;
 
 use super::expressions::{self, ExpressionProblem};
+use super::platform_options::PlatformOptions;
 use crate::api::console::form::{Form, new_key};
 use crate::api::console::format;
 
@@ -32,6 +34,15 @@ pub(super) struct Composer {
     pub(super) is_json: bool,
     pub(super) json: String,
     pub(super) text: String,
+    /// Whether the notification shows nothing.
+    pub(super) is_silent: bool,
+    /// Whether its texts have variables.
+    pub(super) is_personal: bool,
+    /// The title on all platforms.
+    pub(super) heading: String,
+    /// The translations as JSON.
+    pub(super) translations: String,
+    /// The title on Android.
     pub(super) title: String,
     pub(super) url: String,
     pub(super) image_url: String,
@@ -60,6 +71,7 @@ pub(super) struct Composer {
     /// The buttons in a browser.
     pub(super) buttons: [Button; BUTTONS_MAX],
     pub(super) view_button: String,
+    pub(super) options: PlatformOptions,
     /// The number of devices that the operator typed to confirm it.
     pub(super) confirm: String,
     /// The `Idempotency-Key` of the form.
@@ -104,12 +116,12 @@ fn audience_fields(condition: &Value) -> (String, String) {
     (String::new(), audience.to_string())
 }
 
-fn optional(text: &str) -> Option<String> {
+pub(super) fn optional(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A whole number; adds a problem if the text is something else.
-fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
+pub(super) fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
     let number = text.parse().ok();
     if number.is_none() && !text.is_empty() {
         problems.push(format!("{path}: must be a whole number"));
@@ -133,6 +145,10 @@ impl Composer {
             is_json: form.text("mode") == "json",
             json: form.lines("json"),
             text: form.lines("text"),
+            is_silent: form.text("silent") == "1",
+            is_personal: form.text("personalize") == "1",
+            heading: text("heading"),
+            translations: form.lines("translations"),
             title: text("title"),
             url: text("url"),
             image_url: text("image_url"),
@@ -156,6 +172,7 @@ impl Composer {
                 url: text(&format!("button_{place}_url")),
             }),
             view_button: text("view_button"),
+            options: PlatformOptions::of_form(form),
             confirm: text("confirm"),
             key: if is_key { key.to_owned() } else { new_key() },
         };
@@ -200,6 +217,13 @@ impl Composer {
         let (segment, audience) = audience_fields(&request["audience"]);
         Self {
             text: text(&request["text"]),
+            is_silent: request["silent"] == true,
+            is_personal: request["personalize"] == true,
+            heading: text(&request["title"]),
+            translations: match &request["translations"] {
+                Value::Null => String::new(),
+                given => format::pretty_json(&given.to_string()),
+            },
             title: text(&request["android_settings"]["title"]),
             url: text(&request["url"]),
             image_url: text(&request["image_url"]),
@@ -221,6 +245,7 @@ impl Composer {
                 url: text(&actions[place]["url"]),
             }),
             view_button: text(&request["social_messenger_settings"]["view_button"]),
+            options: PlatformOptions::of_request(request),
             ..Self::empty()
         }
     }
@@ -247,6 +272,8 @@ impl Composer {
             ttl_seconds,
             priority: optional(&self.priority),
             collapse_key: optional(&self.collapse_key),
+            silent: self.is_silent.then_some(true),
+            personalize: self.is_personal.then_some(true),
             ..CreateNotification::default()
         };
         let body = serde_json::to_vec(&request).expect("a request is made of texts and numbers");
@@ -271,7 +298,9 @@ impl Composer {
                 ..WebPushAction::default()
             })
             .collect();
-        NotificationContent {
+        let mut content = NotificationContent {
+            title: optional(&self.heading),
+            translations: self.translations(problems),
             tags: optional(&self.tag).map(|tag| vec![tag]),
             url: optional(&self.url),
             image_url: optional(&self.image_url),
@@ -283,6 +312,29 @@ impl Composer {
             social_messenger_settings: optional(&self.view_button)
                 .map(|label| MessengerSettings { view_button: Some(label) }),
             ..NotificationContent::default()
+        };
+        self.options.add_to(&mut content, problems);
+        content
+    }
+
+    /// The translations. If they cannot be read, the request has none.
+    fn translations(&self, problems: &mut Vec<String>) -> Option<NotificationTranslations> {
+        let json = self.translations.trim();
+        if json.is_empty() {
+            return None;
+        }
+        let body = format!(r#"{{"translations":{json}}}"#);
+        match CreateNotification::from_json(body.as_bytes()) {
+            Ok(request) => request.content.translations,
+            Err(violations) => {
+                let is_path = |line: &&String| line.starts_with("translations");
+                let mut lines = violations.as_slice().iter().filter(is_path).cloned().peekable();
+                if lines.peek().is_none() {
+                    problems.push("translations: must be a JSON object".to_owned());
+                }
+                problems.extend(lines);
+                None
+            }
         }
     }
 
@@ -382,7 +434,8 @@ impl Composer {
         if self.is_json
             || has_button
             || has_only_separators
-            || self.text.is_empty()
+            || !self.options.is_empty()
+            || self.text.is_empty() != self.is_silent
             || !problems.is_empty()
         {
             return None;
@@ -402,6 +455,8 @@ impl Composer {
         options.extend(one("url", &self.url));
         options.extend(one("image-url", &self.image_url));
         options.extend(one("campaign", &self.campaign));
+        options.extend(one("title", &self.heading));
+        options.extend(one("translations", self.translations.trim()));
         options.extend(one("android-title", &self.title));
         options.extend(one("android-sound", &self.android_sound));
         if !self.badge.is_empty() {
@@ -420,18 +475,23 @@ impl Composer {
         options.extend(one("ttl", &self.ttl));
         options.extend(one("priority", &self.priority));
         options.extend(one("collapse-key", &self.collapse_key));
+        let flags = match (self.is_silent, self.is_personal) {
+            (true, _) => " --silent",
+            (false, true) => " --personalize",
+            (false, false) => "",
+        };
         let options = options.iter().map(|(name, value)| {
             let value = format::argument(value);
             // A value that begins with `-` could be read as an option.
             let separator = if value.trim_start_matches('\'').starts_with('-') { '=' } else { ' ' };
             format!(" --{name}{separator}{value}")
         });
-        Some(format!("notify send{}", options.collect::<String>()))
+        Some(format!("notify send{flags}{}", options.collect::<String>()))
     }
 
-    /// Whether the fields have a text.
+    /// Whether the fields have a text, or need none.
     pub(super) fn has_text(&self) -> bool {
-        self.is_json || !self.text.trim().is_empty()
+        self.is_json || self.is_silent || !self.text.trim().is_empty()
     }
 
     /// Whether the box of a platform is ticked.
@@ -445,6 +505,7 @@ impl Composer {
             [&self.title, &self.android_sound, &self.badge, &self.ios_sound, &self.view_button];
         texts.iter().any(|text| !text.is_empty())
             || self.buttons.iter().any(|button| *button != Button::default())
+            || !self.options.is_empty()
     }
 
     /// Whether a setting of the delivery is given.
@@ -507,6 +568,59 @@ mod tests {
                 "send_at: must be a date and a time",
                 "ttl_seconds: must be a whole number",
                 "ios_settings.badge: must be a whole number"
+            ]
+        );
+    }
+
+    #[test]
+    fn title_and_translations_fill_the_request_and_back() {
+        let composer = Composer::of_form(&form(
+            "text=Hi&heading=Shop&translations=%7B%22de%22%3A%7B%22text%22%3A%22Hallo%22%7D%7D",
+        ));
+        let expected = serde_json::json!({"text": "Hi", "title": "Shop",
+            "translations": {"de": {"text": "Hallo"}}});
+        assert_eq!(body(&composer), expected);
+        let again = sent_again(&expected.to_string());
+        assert!(!again.is_json && again.heading == "Shop", "{again:?}");
+        assert!(again.translations.contains("\"text\": \"Hallo\""), "{}", again.translations);
+        for (written, problem) in [
+            ("%7B%22de%22", "translations: must be a JSON object"),
+            ("[]", "translations: expected an object"),
+            ("%7B%22de%22%3A1%7D", "translations.de: expected an object"),
+        ] {
+            let wrong = Composer::of_form(&form(&format!("text=Hi&translations={written}")));
+            assert_eq!(wrong.compose().problems, [problem]);
+            assert!(body(&wrong).get("translations").is_none() && wrong.command().is_none());
+        }
+    }
+
+    #[test]
+    fn options_make_their_objects() {
+        let composer = Composer::of_form(&form(
+            "text=Hi&ios_options.subtitle=Soon&ios_options.relevance_score=0.5\
+             &ios_options.mutable_content=false&android_options.color=%23ff8800\
+             &android_options.notification_count=2&web_options.renotify=true",
+        ));
+        let expected = serde_json::json!({
+            "text": "Hi",
+            "ios_options": {"subtitle": "Soon", "relevance_score": 0.5, "mutable_content": false},
+            "android_options": {"color": "#ff8800", "notification_count": 2},
+            "web_options": {"renotify": true},
+        });
+        assert_eq!(body(&composer), expected);
+        assert_eq!(composer.command(), None, "the command has no option for them");
+        let again = sent_again(&expected.to_string());
+        assert!(!again.is_json && again.options == composer.options, "{again:?}");
+        let wrong = Composer::of_form(&form(
+            "ios_options.relevance_score=much&android_options.notification_count=x\
+             &web_options.silent=maybe",
+        ));
+        assert_eq!(
+            wrong.compose().problems,
+            [
+                "web_options.silent: must be true or false",
+                "ios_options.relevance_score: must be a number",
+                "android_options.notification_count: must be a whole number",
             ]
         );
     }
@@ -626,6 +740,10 @@ mod tests {
             "notify send --text 'It'\\''s here' --platform ios --user ada --user=-x --tag vip \
              --audience 'plan = pro' --segment 'my fans' --ios-badge 2 --ios-sound default \
              --send-at 1795516200000 --ttl 600"
+        );
+        assert_eq!(
+            command("silent=1&platform=ios&url=shop://inbox").unwrap(),
+            "notify send --silent --platform ios --url shop://inbox"
         );
         for fields in
             ["mode=json&json={}", "platform=ios", "text=Hi&button_1=Open", "text=Hi&ios_sound=ping"]

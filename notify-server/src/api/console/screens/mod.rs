@@ -14,6 +14,7 @@ mod find;
 mod notifications;
 mod operators;
 mod overview;
+mod platform_options;
 mod playground;
 pub(super) mod polls;
 mod providers;

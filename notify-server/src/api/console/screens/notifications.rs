@@ -397,6 +397,7 @@ fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Opt
         }
         Step::LacksTag => ("Add the tag".to_owned(), format!("devices/{device}#tags")),
         Step::FailsAudience
+        | Step::Language
         | Step::UserChanged
         | Step::Disabled
         | Step::AddressDead

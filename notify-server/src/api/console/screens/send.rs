@@ -131,6 +131,20 @@ struct PlatformView {
     limit: u64,
     unit: &'static str,
     problems: Vec<String>,
+    languages: Vec<LanguageView>,
+}
+
+/// The message in the language of a translation.
+struct LanguageView {
+    language: String,
+    drawing: Option<Drawing>,
+    bytes: u64,
+}
+
+impl LanguageView {
+    fn is_too_large(&self, limit: &u64) -> bool {
+        self.bytes > *limit
+    }
 }
 
 /// A device of a platform, as a noun.
@@ -199,14 +213,23 @@ impl Preview {
     }
 
     fn is_barred(&self) -> bool {
-        self.platforms.iter().any(PlatformView::is_too_large)
+        self.barriers().next().is_some()
     }
 
     /// Why it cannot be sent: the payloads that are over their limits.
     fn barriers(&self) -> impl Iterator<Item = String> {
-        self.platforms.iter().filter(|view| view.is_too_large()).map(|view| {
-            let (bytes, limit) = (format::number(&view.bytes), format::number(&view.limit));
-            format!("text: {} {} for {}, at most {limit} are allowed", bytes, view.unit, view.label)
+        self.platforms.iter().flat_map(|view| {
+            let own = view.is_too_large().then_some(("text".to_owned(), view.bytes));
+            let languages = view.languages.iter().filter(|one| one.is_too_large(&view.limit));
+            let languages =
+                languages.map(|one| (format!("translations.{}", one.language), one.bytes));
+            own.into_iter().chain(languages).map(|(path, bytes)| {
+                let (bytes, limit) = (format::number(&bytes), format::number(&view.limit));
+                format!(
+                    "{path}: {bytes} {} for {}, at most {limit} are allowed",
+                    view.unit, view.label
+                )
+            })
         })
     }
 }
@@ -233,12 +256,20 @@ impl PlatformView {
             headers,
             bytes,
             limit,
+            bytes_max: _,
             problems,
+            languages,
         } = preview;
         let json = payload.map(|payload| payload.as_str().to_owned());
-        let drawing = json.as_deref().map(|json| {
+        let drawn = |json: &str| {
             let payload: Value = serde_json::from_str(json).unwrap_or_default();
             Drawing::of(platform, &payload, app)
+        };
+        let drawing = json.as_deref().map(drawn);
+        let languages = languages.into_iter().map(|one| LanguageView {
+            language: one.language,
+            drawing: one.payload.map(|payload| drawn(payload.as_str())),
+            bytes: one.bytes,
         });
         let unit = match platform {
             Platform::Android | Platform::Ios | Platform::Web => "bytes",
@@ -255,6 +286,7 @@ impl PlatformView {
             limit,
             unit,
             problems,
+            languages: languages.collect(),
         }
     }
 

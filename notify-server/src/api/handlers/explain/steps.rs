@@ -6,7 +6,7 @@ mod tests;
 
 use notify_core::{
     ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepKind,
-    Timestamp,
+    Timestamp, find_language,
 };
 
 use crate::reasons;
@@ -57,6 +57,7 @@ impl ExplanationBuilder<'_> {
             Some(at) => self.add_proven_state(at),
             None => self.add_current_state(),
         };
+        self.add_language();
         match &self.facts.progress {
             DeliveryProgress::None => self.add_not_started(is_eligible),
             DeliveryProgress::RegisteredLater => ExplainedOutcome::NotTargeted,
@@ -277,6 +278,28 @@ impl ExplanationBuilder<'_> {
             self.add(None, StepKind::FailsAudience, detail);
         }
         *user_changed || unmet.is_some()
+    }
+
+    /// Adds which texts the device gets, if the notification has translations.
+    fn add_language(&mut self) {
+        let (notification, device) = (&self.facts.notification, &self.facts.device);
+        if notification.languages.is_empty() {
+            return;
+        }
+        let detail = match &device.language {
+            None => "gets the notification's own texts: it has no language now".to_owned(),
+            Some(language) => match find_language(&notification.languages, language) {
+                Some(found) => {
+                    let found = &notification.languages[found];
+                    format!("gets the texts of `{found}`: its language is `{language}` now")
+                }
+                None => format!(
+                    "gets the notification's own texts: there is no translation for its language \
+                     now, `{language}`"
+                ),
+            },
+        };
+        self.add(None, StepKind::Language, detail);
     }
 
     fn add_no_address(&mut self) {

@@ -5,6 +5,8 @@
 const ENRICHMENT_WAIT_MS = 4_000;
 // The key of the SDK's own values in the data of a notification, in addition to the caller's data.
 const OURS = '_notify';
+// The members of a payload that are options of `showNotification`.
+const SHOWN = ['body', 'icon', 'badge', 'image', 'tag', 'requireInteraction', 'silent', 'renotify'];
 
 let enrich;
 
@@ -21,9 +23,10 @@ function payloadOf(data) {
 }
 
 function optionsOf(payload) {
-  const { body, icon, image, tag, url, actions = [] } = payload;
+  const { url, actions = [] } = payload;
   const urls = Object.fromEntries(actions.map((action) => [action.action, action.url]));
-  const options = { body, icon, image, tag, data: { ...payload.data, [OURS]: { url, urls } } };
+  const shown = Object.fromEntries(SHOWN.map((name) => [name, payload[name]]));
+  const options = { ...shown, data: { ...payload.data, [OURS]: { url, urls } } };
   options.actions = actions.map(({ action, title, icon: small }) => ({ action, title, icon: small }));
   // Absent members are left out: browsers take `undefined` in some of them as a text.
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));

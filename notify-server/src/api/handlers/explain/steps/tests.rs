@@ -28,6 +28,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             has_condition: false,
             tag: None,
             local_time: None,
+            languages: Vec::new(),
         },
         device: DeviceFacts {
             platform: Platform::Android,
@@ -42,6 +43,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             moved_at: None,
             created_at: Timestamp(500),
             utc_offset_minutes: 0,
+            language: None,
         },
         progress,
     }
@@ -468,4 +470,27 @@ fn every_step_is_used() {
         }
     }
     assert_eq!(unused, HashSet::new());
+}
+
+#[test]
+fn the_language_of_a_translated_notification_is_explained() {
+    let detail = |language: Option<&str>| {
+        let mut facts = facts(DeliveryProgress::NotReached);
+        facts.notification.languages = vec!["pt".to_owned(), "pt-BR".to_owned()];
+        facts.device.language = language.map(str::to_owned);
+        let (_, steps) = explain(&facts, &available(), None);
+        let mut steps = steps.into_iter().filter(|step| step.what == StepKind::Language);
+        let step = steps.next().unwrap();
+        assert!(step.at.is_none() && steps.next().is_none());
+        step.detail
+    };
+    assert_eq!(detail(Some("pt_BR")), "gets the texts of `pt-BR`: its language is `pt_BR` now");
+    assert_eq!(detail(Some("pt-PT")), "gets the texts of `pt`: its language is `pt-PT` now");
+    assert_eq!(
+        detail(Some("fr")),
+        "gets the notification's own texts: there is no translation for its language now, `fr`"
+    );
+    assert_eq!(detail(None), "gets the notification's own texts: it has no language now");
+    let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &available(), None);
+    assert!(steps.iter().all(|step| step.what != StepKind::Language), "without translations");
 }

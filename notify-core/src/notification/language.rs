@@ -1,0 +1,239 @@
+//! The texts of a notification in several languages.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Content, Message};
+use crate::json::{FromValue, Value};
+use crate::request::model;
+use crate::violations::{Path, Validator};
+
+/// Longest title, in characters.
+pub const TITLE_CHARS_MAX: usize = 255;
+/// Most languages in `translations`.
+pub const TRANSLATIONS_MAX: usize = 50;
+/// Longest language tag in `translations`, in characters (RFC 5646, section 4.4.1).
+pub const LANGUAGE_TAG_CHARS_MAX: usize = 35;
+/// Longest part of a language tag, in characters (RFC 5646, section 2.1).
+const SUBTAG_CHARS_MAX: usize = 8;
+
+model! {
+    /// What a notification says in one language. A field that is absent is that of the notification.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Translation {
+        /// Main text.
+        pub text: Option<String>,
+        /// Title.
+        pub title: Option<String>,
+        /// What a click opens: any absolute url, including custom schemes.
+        pub url: Option<String>,
+        /// Url of the image shown in the notification.
+        pub image_url: Option<String>,
+    }
+}
+
+impl Translation {
+    /// A translation of the text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
+    }
+
+    /// Sets the title.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+}
+
+/// The translations of a notification, by language tag.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct NotificationTranslations(pub BTreeMap<String, Option<Translation>>);
+
+impl FromValue for NotificationTranslations {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.object(|object| Self(object.map(Translation::from_value)))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for NotificationTranslations {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        let schema = serde_json::json!({
+            "type": "object",
+            "description": "1 to 50 translations, by language tag such as `pt-BR`.",
+            "propertyNames": {
+                "type": "string",
+                "pattern": crate::schema::LANGUAGE_TAG,
+                "maxLength": LANGUAGE_TAG_CHARS_MAX,
+            },
+            "maxProperties": TRANSLATIONS_MAX,
+            "additionalProperties": {
+                "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/Translation" }],
+            },
+            // At least one language that is not null.
+            "not": { "additionalProperties": { "type": "null" } },
+        });
+        serde_json::from_value(schema).expect("the schema has only keywords of OpenAPI")
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for NotificationTranslations {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "NotificationTranslations".into()
+    }
+
+    fn schemas(
+        schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>)>,
+    ) {
+        schemas.push((
+            <Translation as utoipa::ToSchema>::name().into(),
+            <Translation as utoipa::PartialSchema>::schema(),
+        ));
+    }
+}
+
+/// The validated form of a [`Translation`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Localized {
+    /// The language tag as the caller wrote it.
+    pub language: String,
+    /// Main text.
+    pub text: Option<String>,
+    /// Title.
+    pub title: Option<String>,
+    /// What a click opens.
+    pub url: Option<String>,
+    /// Url of the image.
+    pub image_url: Option<String>,
+}
+
+impl NotificationTranslations {
+    pub(super) fn check(self, at: &Path<'_>, validator: &mut Validator) -> Vec<Localized> {
+        let given = || self.0.iter().filter_map(|(tag, one)| Some((tag, one.as_ref()?)));
+        if given().next().is_none() {
+            validator.violation(at, "must hold at least 1 language");
+        }
+        validator.max_len(at, self.0.len(), TRANSLATIONS_MAX, "languages");
+        let mut valid: Vec<Localized> = Vec::with_capacity(self.0.len());
+        for (language, translation) in given() {
+            let at = at.field(language);
+            if !is_language_tag(language) {
+                validator.violation(&at, "must be a language tag, such as `de` or `pt-BR`");
+            }
+            let is_same = |other: &&Localized| canonical(&other.language) == canonical(language);
+            if let Some(other) = valid.iter().find(is_same) {
+                let what = format_args!("is the same language as `{}`", other.language);
+                validator.violation(&at, what);
+            }
+            let Translation { text, title, url, image_url } = translation.clone();
+            valid.push(Localized {
+                language: language.clone(),
+                text: validator.text(&at.field("text"), text),
+                title: validator.text_up_to(&at.field("title"), title, TITLE_CHARS_MAX),
+                url: validator.uri(&at.field("url"), url),
+                image_url: validator.http_url(&at.field("image_url"), image_url),
+            });
+        }
+        valid
+    }
+}
+
+/// Whether a text has the form of a language tag (RFC 5646, section 2.1). Underscores are accepted in place
+/// of hyphens.
+fn is_language_tag(text: &str) -> bool {
+    let is_subtag = |part: &str| {
+        (1..=SUBTAG_CHARS_MAX).contains(&part.len())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    text.len() <= LANGUAGE_TAG_CHARS_MAX
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.split(['-', '_']).all(is_subtag)
+}
+
+/// The form of a language tag in which tags are compared.
+fn canonical(tag: &str) -> String {
+    tag.replace('_', "-").to_ascii_lowercase()
+}
+
+/// Finds the language of a device among the languages of a notification: its own, else that shortened
+/// from the right. Returns the index.
+///
+/// ```
+/// use notify_core::find_language;
+///
+/// let languages = ["pt", "pt-BR", "zh-Hant"];
+/// assert_eq!(find_language(&languages, "pt_br"), Some(1));
+/// assert_eq!(find_language(&languages, "pt-PT"), Some(0));
+/// assert_eq!(find_language(&languages, "zh-Hant-TW"), Some(2));
+/// assert_eq!(find_language(&languages, "zh"), None);
+/// ```
+#[must_use]
+pub fn find_language<S: AsRef<str>>(languages: &[S], of_device: &str) -> Option<usize> {
+    let wanted = canonical(of_device);
+    let mut wanted = wanted.as_str();
+    loop {
+        let is_wanted = |tag: &S| {
+            let tag = tag.as_ref();
+            tag.len() == wanted.len()
+                && tag.bytes().zip(wanted.bytes()).all(|(byte, wanted)| {
+                    byte.eq_ignore_ascii_case(&wanted) || (byte == b'_' && wanted == b'-')
+                })
+        };
+        if let Some(found) = languages.iter().position(is_wanted) {
+            return Some(found);
+        }
+        (wanted, _) = wanted.rsplit_once('-')?;
+    }
+}
+
+impl Message {
+    /// The message in the language of a translation.
+    #[must_use]
+    pub fn in_language(&self, translation: &Localized) -> Self {
+        let Localized { language: _, text, title, url, image_url } = translation;
+        let or_own = |own: &Option<String>, translated: &Option<String>| {
+            translated.as_ref().or(own.as_ref()).cloned()
+        };
+        Self {
+            text: text.clone().unwrap_or_else(|| self.text.clone()),
+            title: or_own(&self.title, title),
+            url: or_own(&self.url, url),
+            image_url: or_own(&self.image_url, image_url),
+            translations: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+impl Content {
+    /// The languages of the translations, as the caller wrote them. A poll has none.
+    #[must_use]
+    pub fn languages(&self) -> Vec<&str> {
+        match self {
+            Self::Message(message) => message
+                .translations
+                .iter()
+                .map(|translation| translation.language.as_str())
+                .collect(),
+            Self::Poll(_) => Vec::new(),
+        }
+    }
+
+    /// The content in each of its [languages](Self::languages).
+    #[must_use]
+    pub fn translated(&self) -> Vec<Self> {
+        match self {
+            Self::Message(message) => message
+                .translations
+                .iter()
+                .map(|translation| Self::Message(Box::new(message.in_language(translation))))
+                .collect(),
+            Self::Poll(_) => Vec::new(),
+        }
+    }
+}
