@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use notify_client::{
     Client,
-    notify_core::{AppId, CreateKey, KeyId},
+    notify_core::{AppId, CreateKey, KeyId, KeyScope},
 };
 
 use crate::{
@@ -29,6 +29,9 @@ pub(crate) enum Keys {
         /// Its purpose.
         #[arg(long)]
         name: Option<String>,
+        /// What it may do; repeatable. Without it, everything.
+        #[arg(long, value_name = "SCOPE", value_parser = KeyScope::NAMES, value_delimiter = ',')]
+        scope: Vec<String>,
         #[command(flatten)]
         app: AppArgs,
     },
@@ -49,9 +52,10 @@ pub(crate) enum Keys {
 pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     match command {
-        Keys::Create { name, app } => {
+        Keys::Create { name, scope, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            let created = notify.admin().create_key(app, &CreateKey { name }).await;
+            let scopes = Some(scope).filter(|scopes| !scopes.is_empty());
+            let created = notify.admin().create_key(app, &CreateKey { name, scopes }).await;
             let created = created.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&created, &view::KEY_CREATED)
         }

@@ -1,11 +1,11 @@
 //! The admin API: applications, their keys and providers, diagnostics.
 
 use notify_core::{
-    AdminKeyCreated, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList, CreateAdminKey,
-    CreateApp, CreateKey, DeviceId, Diagnostics, KeyCreated, KeyId, KeyList, ListAudit, PageQuery,
-    Playground, PlaygroundAnswer, PlaygroundMessageList, ProviderKind, ProviderList,
-    ProviderTestResult, ProviderView, RenameKey, SessionId, SessionList, SetPlaygroundAnswer,
-    SetWebAccess, UpdateApp, WebAccess,
+    AdminKeyCreated, AdminKeyList, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList,
+    CreateAdminKey, CreateApp, CreateKey, DeviceId, Diagnostics, KeyCreated, KeyId, KeyList,
+    ListAudit, PageQuery, Playground, PlaygroundAnswer, PlaygroundMessageList, ProviderKind,
+    ProviderList, ProviderTestResult, ProviderView, RenameKey, SessionId, SessionList,
+    SetPlaygroundAnswer, SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -84,13 +84,16 @@ handle! {
     /// Creates an API key: `POST /admin/v1/apps/:id/keys`. Only this response contains the key.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the id is unknown.
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::NotFound`] if the id is
+    /// unknown.
     ///
     /// ```no_run
-    /// # use notify_client::notify_core::{AppId, CreateKey};
+    /// # use notify_client::notify_core::{AppId, CreateKey, KeyScope};
     /// # async fn example(notify: notify_client::Client, app: AppId)
     /// # -> Result<(), notify_client::Error> {
-    /// let key = notify.admin().create_key(app, &CreateKey::default()).await?.api_key;
+    /// let key = CreateKey { name: Some("shop".into()), ..CreateKey::default() };
+    /// let key = key.scope(KeyScope::Read).scope(KeyScope::Send);
+    /// let key = notify.admin().create_key(app, &key).await?.api_key;
     /// # Ok(())
     /// # }
     /// ```
@@ -358,7 +361,7 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn list_admin_keys() -> KeyList = Ok(Call::admin(Method::GET, &["keys"]));
+    fn list_admin_keys() -> AdminKeyList = Ok(Call::admin(Method::GET, &["keys"]));
 
     /// Renames an admin key: `PATCH /admin/v1/keys/:key_id`.
     ///

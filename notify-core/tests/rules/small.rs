@@ -1,8 +1,9 @@
 //! Small bodies: tags, feeds, events, campaign status, browsers, and the admin API.
 
 use notify_core::{
-    AppChange, AppStatus, CampaignStatus, CreateApp, CreateFeed, CreateKey, ReportEvents, Request,
-    SetCampaignStatus, SetTags, Tag, UpdateApp,
+    AppChange, AppStatus, CampaignStatus, CreateAdminKey, CreateApp, CreateFeed, CreateKey,
+    KeyScope, KeyScopes, NewApiKey, ReportEvents, Request, SetCampaignStatus, SetTags, Tag,
+    UpdateApp,
 };
 use serde_json::json;
 
@@ -129,6 +130,31 @@ fn applications_and_keys_are_checked() {
     );
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     assert_eq!(UpdateApp::parse(br#"{"status":"suspended"}"#, NOW), Ok(change));
-    assert_eq!(CreateKey::parse(b"", NOW), Ok(CreateKey { name: None }));
-    check::<CreateKey>(&json!({"name": "ci"}), &[("/name", "1", &["name: expected a string"])]);
+    assert_eq!(CreateKey::parse(b"", NOW), Ok(NewApiKey::default()));
+    check::<CreateKey>(
+        &json!({"name": "ci", "scopes": ["read"]}),
+        &[
+            ("/name", "1", &["name: expected a string"]),
+            ("/scopes", "[]", &["scopes: must hold at least 1 scope; leave it out for all"]),
+            ("/scopes", "\"read\"", &["scopes: expected a list"]),
+            ("/scopes", "[1]", &["scopes[0]: expected a string"]),
+            ("/scopes", "[\"\"]", &["scopes[0]: is required"]),
+            (
+                "/scopes",
+                "[\"read\", \"write\"]",
+                &["scopes[1]: must be one of read, send, devices, content, webhooks"],
+            ),
+        ],
+    );
+    let scopes = |body: &str| CreateKey::parse(body.as_bytes(), NOW).unwrap().terms.scopes;
+    assert_eq!(scopes("{}"), KeyScopes::All);
+    assert_eq!(scopes(r#"{"scopes": null}"#), KeyScopes::All);
+    assert_eq!(
+        scopes(r#"{"scopes": ["send", "read", "send"]}"#),
+        KeyScopes::Only(vec![KeyScope::Read, KeyScope::Send])
+    );
+    check::<CreateAdminKey>(
+        &json!({"name": "ada"}),
+        &[("/scopes", "[]", &["scopes: unknown field"])],
+    );
 }

@@ -209,11 +209,39 @@ async fn pages_allow_no_foreign_script_frame_or_cache() -> Result<()> {
     Ok(())
 }
 
+/// The form of a new API key for everything, as a browser sends it.
+fn key_form(name: &str) -> Vec<(&str, &str)> {
+    let scopes = ["read", "send", "devices", "content", "webhooks"].map(|scope| ("scopes", scope));
+    [("name", name)].into_iter().chain(scopes).collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_makes_a_key_with_the_ticked_scopes() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let dashboard = format!("apps/{app}");
+    let form = [("name", "shop"), ("scopes", "read"), ("scopes", "send")];
+    let page = operator.submit(&dashboard, &form).await?;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("nk_") && !page.text.contains("Register a device with it"));
+    // Without a box, the form comes back, and no key is made.
+    let page = operator.submit(&dashboard, &[("name", "none")]).await?;
+    assert!(page.text.contains("must hold at least 1 scope") && page.text.contains("\"none\""));
+    operator.submit(&dashboard, &key_form("backend")).await?.is(200);
+    let keys = server.admin().get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
+    let keys: Vec<_> = keys["keys"].as_array().unwrap().iter().skip(1).collect();
+    assert_eq!(keys.len(), 2);
+    assert_eq!((&keys[0]["name"], &keys[0]["scopes"]), (&json!("shop"), &json!(["read", "send"])));
+    let page = operator.get(&dashboard).await.text;
+    assert!(page.contains("read, send</td>") && page.contains("everything</td>"));
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> {
     let server = TestServer::without_providers().await;
     let (operator, app) = (operator(&server).await?, first_app(&server).await);
-    let page = operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?;
+    let page = operator.submit(&format!("apps/{app}"), &key_form("backend")).await?;
     assert_eq!(page.status, 200);
     let start = page.text.find("nk_").unwrap();
     let key: String = page.text[start..]
@@ -249,7 +277,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
     let app = first_app(&server).await;
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     operator.submit("new-app", &[("name", "Shop"), ("language", "de")]).await?.is(303);
-    operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?.is(200);
+    operator.submit(&format!("apps/{app}"), &key_form("backend")).await?.is(200);
     operator.submit(&format!("apps/{app}/settings"), &[("name", "New")]).await?.is(303);
     let device = format!("apps/{app}/devices/phone");
     operator.submit(&format!("{device}/tag"), &[("name", "vip")]).await?.is(303);

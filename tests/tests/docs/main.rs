@@ -214,7 +214,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
         "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
         "POST /admin/v1/keys" => answer::<notify_core::AdminKeyCreated>,
-        "GET /admin/v1/keys" => answer::<KeyList>,
+        "GET /admin/v1/keys" => answer::<notify_core::AdminKeyList>,
         "GET /admin/v1/sessions" => answer::<notify_core::SessionList>,
         "GET /admin/v1/audit" => answer::<notify_core::AuditList>,
         "POST /admin/v1/playground" | "GET /admin/v1/playground" => {

@@ -3,7 +3,9 @@
 use macro_rules_attribute::apply;
 use std::sync::{Arc, Mutex};
 
-use notify_core::{AppChange, AppId, AppStatus, KeyId, ProviderKind, Timestamp};
+use notify_core::{
+    AppChange, AppId, AppStatus, KeyId, KeyScope, KeyScopes, KeyTerms, ProviderKind, Timestamp,
+};
 use uuid::Uuid;
 
 use super::fixtures::{self, NOW};
@@ -102,7 +104,7 @@ async fn applications_are_listed_oldest_first(store: &Store) {
 async fn key_finds_its_application_until_revoked(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
-    store.add_key(id, key.clone()).await.unwrap();
+    store.add_key(id, key.clone(), KeyTerms::default()).await.unwrap();
     let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
     assert_eq!((access.no, access.app.id, access.key), (no, id, key.id));
     let suspend = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
@@ -119,14 +121,30 @@ async fn revoking_a_key_of_another_application_fails(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let (other, _) = fixtures::named_app(store, "Other").await;
     let (first, second) = (fixtures::key(7), fixtures::key(8));
-    store.add_key(id, first.clone()).await.unwrap();
-    store.add_key(id, second.clone()).await.unwrap();
+    store.add_key(id, first.clone(), KeyTerms::default()).await.unwrap();
+    store.add_key(id, second.clone(), KeyTerms::default()).await.unwrap();
     assert!(is_unknown(&store.revoke_key(other, first.id).await));
     let keys = store.list_keys(id).await.unwrap();
     assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [first.id, second.id]);
     assert_eq!((keys[0].name.as_deref(), keys[0].last_used_at), (Some("backend"), None));
     assert_eq!(store.list_keys(other).await.unwrap(), []);
     assert!(is_unknown(&store.list_keys(AppId(Uuid::now_v7())).await));
+}
+
+#[apply(contract)]
+async fn a_key_has_its_scopes(store: &Store) {
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let some = KeyScopes::Only(vec![KeyScope::Read, KeyScope::Webhooks]);
+    for (byte, scopes) in [(7, KeyScopes::All), (8, some)] {
+        let key = fixtures::key(byte);
+        let terms = KeyTerms { scopes: scopes.clone() };
+        store.add_key(id, key.clone(), terms.clone()).await.unwrap();
+        let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
+        assert_eq!((access.key, access.terms), (key.id, terms));
+        let listed = store.list_keys(id).await.unwrap();
+        let listed = listed.iter().find(|listed| listed.id == key.id).unwrap();
+        assert_eq!(listed.scopes, scopes.to_vec());
+    }
 }
 
 #[apply(contract)]
@@ -142,7 +160,7 @@ async fn admin_keys_find_no_application(store: &Store) {
 async fn last_use_of_a_key_never_decreases(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
-    store.add_key(id, key.clone()).await.unwrap();
+    store.add_key(id, key.clone(), KeyTerms::default()).await.unwrap();
     let later = NOW.plus_ms(60_000);
     let unknown = (KeyId(Uuid::now_v7()), NOW);
     store.touch_keys(vec![(key.id, later), unknown], vec![]).await.unwrap();
@@ -155,7 +173,7 @@ async fn deleting_an_application_keeps_others(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let (other_id, other) = fixtures::named_app(store, "Other").await;
     for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
-        store.add_key(id, fixtures::key(byte)).await.unwrap();
+        store.add_key(id, fixtures::key(byte), KeyTerms::default()).await.unwrap();
         let (_, keys) = fixtures::retried(store, app, 3).await;
         assert_eq!(keys.len(), 3);
         fixtures::tagged(store, app, "d000", "vip", true).await;

@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationDay,
-    NotificationList, NotificationStatistics, ProviderList, Success, UpdateApp,
+    ApiKey, App, AppStatus, CreateKey, DeviceStatistics, KeyCreated, KeyId, KeyList, KeyScope,
+    NotificationDay, NotificationList, NotificationStatistics, ProviderList, Success, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -54,7 +54,8 @@ struct Dashboard {
     chart: String,
     first_day: String,
     last_day: String,
-    keys: Vec<Key>,
+    keys: Vec<KeyRow>,
+    new_key: NewKeyForm,
     notifications: Vec<Row>,
 }
 
@@ -62,7 +63,59 @@ struct Dashboard {
 struct CreatedKey {
     name: String,
     secret: String,
-    example: String,
+    /// A request that registers a device, if the key may do that.
+    example: Option<String>,
+}
+
+/// An API key of the list.
+struct KeyRow {
+    key: ApiKey,
+    /// What the key may do, in words.
+    scopes: String,
+}
+
+impl KeyRow {
+    fn of(key: ApiKey) -> Self {
+        let names: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        let has_all = names.len() == KeyScope::ALL.len();
+        Self { scopes: if has_all { "everything".to_owned() } else { names.join(", ") }, key }
+    }
+}
+
+/// The form of a new API key.
+struct NewKeyForm {
+    problems: Problems,
+    name: String,
+    scopes: Vec<ScopeBox>,
+}
+
+/// The box of a scope in the form of a new key.
+struct ScopeBox {
+    name: &'static str,
+    about: &'static str,
+    is_ticked: bool,
+}
+
+impl NewKeyForm {
+    fn new(name: String, ticked: &[String], problems: Problems) -> Self {
+        let scopes = KeyScope::ALL.map(|scope| ScopeBox {
+            name: scope.as_str(),
+            about: match scope {
+                KeyScope::Read => "read everything; the addresses of devices only with “devices”",
+                KeyScope::Send => "create, preview and cancel notifications",
+                KeyScope::Devices => "change devices, tags, attributes and users; report events",
+                KeyScope::Content => "change campaigns, feeds and segments",
+                KeyScope::Webhooks => "change webhooks",
+            },
+            is_ticked: ticked.iter().any(|name| name == scope.as_str()),
+        });
+        Self { problems, name, scopes: scopes.into() }
+    }
+
+    /// The form before anything is entered. A key may do everything unless the operator limits it.
+    fn blank() -> Self {
+        Self::new(String::new(), &KeyScope::NAMES.map(str::to_owned), Problems::default())
+    }
 }
 
 /// A step towards the first notification.
@@ -96,10 +149,14 @@ struct Totals {
 }
 
 async fn show_dashboard(visit: Visit) -> Result<Response, ApiError> {
-    dashboard(visit, None).await
+    dashboard(visit, None, NewKeyForm::blank()).await
 }
 
-async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response, ApiError> {
+async fn dashboard(
+    visit: Visit,
+    created: Option<CreatedKey>,
+    new_key: NewKeyForm,
+) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Dashboard", "Dashboard").await?;
     let app = format!("/admin/v1/apps/{}", scope.app.id);
@@ -147,7 +204,8 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
         scope,
         created,
         steps,
-        keys,
+        keys: keys.into_iter().map(KeyRow::of).collect(),
+        new_key,
     };
     show(&page)
 }
@@ -176,7 +234,7 @@ fn chart_of(statistics: &NotificationStatistics) -> String {
 
 /// The steps to a first notification; empty once something was sent.
 fn first_steps(
-    keys: &[Key],
+    keys: &[ApiKey],
     has_provider: bool,
     has_device: bool,
     list: &NotificationList,
@@ -197,11 +255,24 @@ async fn create_key(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let path = format!("/admin/v1/apps/{}/keys", scope.app.id);
     let name = form.optional("name");
-    let request = CreateKey { name: name.clone() };
-    let key: KeyCreated = visit.change_admin(Method::POST, &path, &request).await?;
-    let example = register_example(&visit, &key.api_key);
+    let ticked: Vec<String> = form.all("scopes").map(str::to_owned).collect();
+    // All boxes mean everything, including the scopes of later versions.
+    let has_all = KeyScope::NAMES.iter().all(|name| ticked.iter().any(|ticked| ticked == name));
+    let scopes = (!has_all).then(|| ticked.clone());
+    let request = CreateKey { name: name.clone(), scopes };
+    let key: KeyCreated = match visit.change_admin(Method::POST, &path, &request).await {
+        Ok(key) => key,
+        Err(error) => {
+            let problems = Problems::of(error)?;
+            let form = NewKeyForm::new(name.unwrap_or_default(), &ticked, problems);
+            return dashboard(visit, None, form).await;
+        }
+    };
+    let may_register = ticked.iter().any(|name| name == KeyScope::Devices.as_str());
+    let example = may_register.then(|| register_example(&visit, &key.api_key));
     let name = name.unwrap_or_else(|| "without a name".to_owned());
-    dashboard(visit, Some(CreatedKey { name, secret: key.api_key, example })).await
+    let created = CreatedKey { name, secret: key.api_key, example };
+    dashboard(visit, Some(created), NewKeyForm::blank()).await
 }
 
 async fn revoke_key(visit: Visit, _: Form) -> Result<Response, ApiError> {

@@ -1,7 +1,7 @@
 //! Applications, their API keys, and browser access to them.
 
 use notify_core::{
-    App, AppChange, AppCreated, AppId, AppList, CreateKey, KeyCreated, KeyList, NewApp, NoQuery,
+    App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyList, NewApiKey, NewApp, NoQuery,
     PageQuery, Success, WebAccess,
 };
 use uuid::Uuid;
@@ -57,12 +57,12 @@ pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
 /// stored for repeated requests.
 pub(crate) async fn create_key(
     ctx: RequestCtx,
-    key: CreateKey,
+    key: NewApiKey,
 ) -> Result<JsonReply<KeyCreated>, ApiError> {
     let fresh = make_key(KeyKind::Api, key.name, ctx.received_at);
     let id = fresh.stored.id;
     audit::set_object(&id);
-    ctx.api.store.add_key(ctx.id("id")?, fresh.stored).await?;
+    ctx.api.store.add_key(ctx.id("id")?, fresh.stored, key.terms).await?;
     Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
 }
 
