@@ -6,9 +6,9 @@ use notify_core::{
     CreateWebhook, DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns,
     ListDeliveries, ListDevices, ListNotificationUsers, LogIn, NotificationStatisticsQuery,
     PageQuery, ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook,
-    RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess,
-    StreamQuery, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
-    schema::rules,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request, RotateKey, SetTags,
+    SetWebAccess, StreamQuery, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport,
+    WebSubscribe, schema::rules,
 };
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
@@ -406,6 +406,10 @@ fn other_schemas_have_the_limits_of_validation() {
     check::<CreateKey>(
         &json!({"name": "n", "scopes": ["read"]}),
         &[field("/name", "CreateKey", "name"), field("/scopes", "CreateKey", "scopes")],
+    );
+    check::<RotateKey>(
+        &json!({"overlap_seconds": 1}),
+        &[field("/overlap_seconds", "RotateKey", "overlap_seconds")],
     );
     check::<CreateAdminKey>(&json!({"name": "n"}), &[field("/name", "CreateAdminKey", "name")]);
     check::<RenameKey>(&json!({"name": "n"}), &[field("/name", "RenameKey", "name")]);

@@ -12,7 +12,7 @@ use notify_core::{
     NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, NotificationUsers,
     PageQuery, Parameter, ParameterForm, PatchAttributes, PatchUser, Poll, PreviewSegment,
     ProviderList, ProviderTestResult, ProviderView, PutSegment, Query, RecoverWebhook,
-    RegisterDevice, RenameKey, ReportEvents, ReportNotification, Segment, SegmentList,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, RotateKey, Segment, SegmentList,
     SegmentPreview, SessionList, SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe,
     SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook, User, UserList,
     WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
@@ -292,6 +292,9 @@ fn admin_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", apps::revoke_key)
             .id("revoke_api_key")
             .summary("Revoke an API key"),
+        post::<RotateKey, KeyCreated>("/admin/v1/apps/{id}/keys/{key_id}/rotate", apps::rotate_key)
+            .id("rotate_api_key")
+            .summary("Create the successor of an API key, which expires after an overlap"),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
             .id("list_providers")
             .summary("List configured providers without their secrets"),

@@ -1,8 +1,8 @@
 //! Applications and their keys, and erasing an application.
 
 use notify_core::{
-    API_KEYS_MAX, ApiKey, App, AppChange, AppId, KeyId, KeyScopes, KeyTerms, NewApp, Platform,
-    SessionId, Timestamp,
+    API_KEYS_MAX, ApiKey, App, AppChange, AppId, AppStatus, KeyId, KeyScopes, KeyTerms, NewApp,
+    Platform, SessionId, Timestamp,
 };
 
 use crate::failpoint::{self, Stage};
@@ -43,9 +43,21 @@ pub struct AppAccess {
     pub app: App,
     /// The key that was used.
     pub key: KeyId,
-    /// What the key may do.
+    /// What the key may do, and until when.
     pub terms: KeyTerms,
 }
+
+impl AppAccess {
+    /// Whether requests with the key are accepted: its application is active, and it has not expired.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.app.status == AppStatus::Active && !self.terms.has_expired(now)
+    }
+}
+
+/// How long a key that expired is still listed, in milliseconds: 30 days. After that, the next new key of
+/// the application removes it.
+pub const EXPIRED_KEYS_LISTED_MS: i64 = 30 * 86_400_000;
 
 /// The cursors of the list of applications.
 const APPS: CursorCodec = CursorCodec { list: "apps", owner: 0 };
@@ -234,14 +246,44 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(Operation::AddKey, move |tx| {
             let no = app_no(tx, app)?;
-            let keys = tx
-                .prepare_cached("select count(*) from api_keys where app_no = ?1")?
-                .query_row([no.0], |row| count_at(row, 0))?;
-            if keys >= API_KEYS_MAX {
-                let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
-                return Err(StoreError::refused("keys", &what));
-            }
+            make_room(tx, no, key.created_at)?;
             insert_key(tx, no, &key, &terms)
+        })
+        .await
+    }
+
+    /// Adds a key with the name and the terms of an existing one, which stays valid for `overlap_ms` from
+    /// the creation of the new key, unless it expires earlier. If the existing key expires, the new key
+    /// lives as long as the existing one was to live.
+    pub async fn rotate_key(
+        &self,
+        app: AppId,
+        rotated: KeyId,
+        key: NewKey,
+        overlap_ms: i64,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::RotateKey, move |tx| {
+            let no = app_no(tx, app)?;
+            let found = tx
+                .prepare_cached(&format!(
+                    "select k.name, k.lifetime_ms, {TERMS_COLUMNS} from api_keys k
+                     where k.app_no = ?1 and k.id = ?2"
+                ))?
+                .query_row(params![no.0, rotated.0.as_bytes()], |row| {
+                    Ok((row.get(0)?, row.get::<Option<i64>>(1)?, terms_of(row, 2)?))
+                })
+                .optional()?;
+            let (name, lifetime_ms, terms) = found.ok_or(StoreError::NotFound)?;
+            let at = key.created_at;
+            let end = at.plus_ms(overlap_ms);
+            let end = terms.expires_at.map_or(end, |expires_at| expires_at.min(end));
+            tx.prepare_cached("update api_keys set expires_at = ?3 where app_no = ?1 and id = ?2")?
+                .execute(params![no.0, rotated.0.as_bytes(), end.as_ms()])?;
+            let expires_at = lifetime_ms.map(|lifetime_ms| at.plus_ms(lifetime_ms));
+            make_room(tx, no, at)?;
+            insert_key(tx, no, &NewKey { name, ..key }, &KeyTerms { expires_at, ..terms })?;
+            tx.changed(Change::Keys);
+            Ok(())
         })
         .await
     }
@@ -359,19 +401,20 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
 }
 
 fn key_of(row: &Row<'_>) -> sql::Result<ApiKey> {
-    let KeyTerms { scopes } = terms_of(row, 5)?;
+    let KeyTerms { scopes, expires_at } = terms_of(row, 5)?;
     Ok(ApiKey {
         id: KeyId(uuid_at(row, 0)?),
         name: row.get(1)?,
         hint: row.get(2)?,
         scopes: scopes.to_vec(),
+        expires_at,
         created_at: Timestamp(row.get(3)?),
         last_used_at: row.get::<Option<i64>>(4)?.map(Timestamp),
     })
 }
 
 /// The columns that [`terms_of`] reads.
-const TERMS_COLUMNS: &str = "k.scopes";
+const TERMS_COLUMNS: &str = "k.scopes, k.expires_at";
 
 /// Reads what a key may do from a row of [`TERMS_COLUMNS`], which begin at the column `first`.
 fn terms_of(row: &Row<'_>, first: usize) -> sql::Result<KeyTerms> {
@@ -381,7 +424,23 @@ fn terms_of(row: &Row<'_>, first: usize) -> sql::Result<KeyTerms> {
             serde_json::from_str(&json).map_err(|_| unexpected_value(first, Type::Text))?,
         ),
     };
-    Ok(KeyTerms { scopes })
+    let expires_at = row.get::<Option<i64>>(first + 1)?.map(Timestamp);
+    Ok(KeyTerms { scopes, expires_at })
+}
+
+/// Checks that the application may have one more key. First removes the keys that expired long ago.
+fn make_room(tx: &WriteTx<'_>, app: AppNo, at: Timestamp) -> Result<(), StoreError> {
+    let before = at.plus_ms(-EXPIRED_KEYS_LISTED_MS);
+    tx.prepare_cached("delete from api_keys where app_no = ?1 and expires_at < ?2")?
+        .execute([app.0, before.as_ms()])?;
+    let keys = tx
+        .prepare_cached("select count(*) from api_keys where app_no = ?1")?
+        .query_row([app.0], |row| count_at(row, 0))?;
+    if keys >= API_KEYS_MAX {
+        let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
+        return Err(StoreError::refused("keys", &what));
+    }
+    Ok(())
 }
 
 fn insert_app(
@@ -410,8 +469,9 @@ fn insert_key(
         KeyScopes::Only(scopes) => Some(serde_json::to_string(scopes)?),
     };
     tx.prepare_insert(
-        "insert into api_keys (no, app_no, id, hash, hint, name, created_at, scopes)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "insert into api_keys (no, app_no, id, hash, hint, name, created_at, scopes, expires_at,
+         lifetime_ms)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .insert(
         app,
@@ -422,7 +482,9 @@ fn insert_key(
             key.hint,
             key.name,
             key.created_at.as_ms(),
-            scopes
+            scopes,
+            terms.expires_at.map(Timestamp::as_ms),
+            terms.expires_at.map(|expires_at| expires_at.ms_since(key.created_at))
         ],
     )?;
     Ok(())

@@ -1,6 +1,8 @@
-//! What an API key may do.
+//! What an API key may do, and until when.
 
-use notify_tests::{Caller, Response, TestServer};
+use std::time::Duration;
+
+use notify_tests::{Caller, NOW, Response, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -158,4 +160,125 @@ async fn a_key_without_the_scope_devices_does_not_read_addresses() {
         assert!(!answer.text.contains("secret-address"), "{}", answer.text);
         answer.is(200);
     }
+}
+
+const HOUR_MS: i64 = 3_600_000;
+const HOUR: Duration = Duration::from_secs(3_600);
+const UNKNOWN: &[&str] = &["missing or invalid API key"];
+
+#[tokio::test]
+async fn an_expired_key_is_unknown_at_once() {
+    let server = TestServer::without_providers().await;
+    let mut key = json!({"expires_at": NOW.0 + HOUR_MS});
+    let caller = caller_with(&server, &key).await;
+    // The key is in the cache when it expires.
+    server.clock().advance(HOUR - Duration::from_millis(1));
+    caller.get("/v1/devices").await.ok();
+    server.clock().advance(Duration::from_millis(1));
+    for path in ["/v1/devices", "/v1/nowhere", "/v1/events/stream"] {
+        caller.get(path).await.rejected(401, UNKNOWN);
+    }
+    caller.post("/v1/devices", &android("d1")).await.rejected(401, UNKNOWN);
+    assert_eq!(server.caller().get("/v1/devices").await.ok()["devices"], json!([]));
+    let (admin, path) = (server.admin(), keys_path(&server));
+    let listed = admin.get(&path).await.ok();
+    assert_eq!(listed["keys"][0]["expires_at"], Value::Null);
+    assert_eq!(listed["keys"][1]["expires_at"], key["expires_at"], "it stays listed");
+    for (expires_at, error) in [
+        (NOW.0 + HOUR_MS, "expires_at: must be in the future"),
+        (NOW.0 * 3, "expires_at: must be at most ten years ahead"),
+    ] {
+        key["expires_at"] = json!(expires_at);
+        admin.post(&path, &key).await.rejected(400, &[error]);
+    }
+    assert_eq!(admin.get(&path).await.ok(), listed, "nothing was stored");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_expires() {
+    let server = TestServer::without_providers().await;
+    let caller = caller_with(&server, &json!({"expires_at": NOW.0 + HOUR_MS})).await;
+    let request = caller.request(Method::GET, "/v1/events/stream");
+    let mut stream = request.send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    server.clock().advance(HOUR);
+    let end = async { while stream.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(crate::PATIENCE, end).await.expect("the stream ends");
+}
+
+#[tokio::test]
+async fn a_rotated_key_works_until_the_overlap_ends() {
+    let server = TestServer::without_providers().await;
+    let (admin, path) = (server.admin(), keys_path(&server));
+    let body = json!({"name": "till", "scopes": ["read"], "expires_at": NOW.0 + 100 * HOUR_MS});
+    let old = admin.post(&path, &body).await.ok();
+    let id = old["id"].as_str().unwrap();
+    let rotate = format!("{path}/{id}/rotate");
+    let new = admin.post(&rotate, &json!({"overlap_seconds": 7_200})).await.ok();
+    assert_eq!(new.as_object().unwrap().len(), 2);
+    let caller = |key: &Value| Caller::app(server.origin(), key["api_key"].as_str().unwrap());
+    let (old, new) = (caller(&old), caller(&new));
+    for caller in [&old, &new] {
+        caller.get("/v1/devices").await.ok();
+        caller.post("/v1/devices", &android("d1")).await.is(403);
+    }
+    let keys = admin.get(&path).await.ok();
+    let [rotated, successor] = [&keys["keys"][1], &keys["keys"][2]];
+    assert_eq!(rotated["expires_at"], NOW.0 + 2 * HOUR_MS);
+    assert_eq!(successor["expires_at"], NOW.0 + 100 * HOUR_MS, "it lives as long as planned");
+    assert_eq!((&successor["name"], &successor["scopes"]), (&json!("till"), &json!(["read"])));
+    let diagnostics = format!("/admin/v1/apps/{}/devices/diagnostics", server.app_id);
+    let expiring = admin.get(&diagnostics).await.ok()["expiring_keys"].clone();
+    assert_eq!(expiring, json!([rotated, successor]), "both expire within 14 days");
+    server.clock().advance(2 * HOUR);
+    old.get("/v1/devices").await.rejected(401, UNKNOWN);
+    new.get("/v1/devices").await.ok();
+    let expiring = admin.get(&diagnostics).await.ok()["expiring_keys"].clone();
+    assert_eq!(expiring.as_array().unwrap().len(), 1, "an expired key is not named");
+    // At once, and by default after a day.
+    let latest = successor["id"].as_str().unwrap();
+    let newer = admin.post_bytes(&format!("{path}/{latest}/rotate"), "").await.ok();
+    new.get("/v1/devices").await.ok();
+    let newest = format!("{path}/{}/rotate", newer["id"].as_str().unwrap());
+    admin.post(&newest, &json!({"overlap_seconds": 0})).await.ok();
+    caller(&newer).get("/v1/devices").await.rejected(401, UNKNOWN);
+    server.clock().advance(24 * HOUR);
+    new.get("/v1/devices").await.rejected(401, UNKNOWN);
+    // A rotation does not revive a key.
+    admin.post(&rotate, &json!({"overlap_seconds": 7_200})).await.ok();
+    old.get("/v1/devices").await.rejected(401, UNKNOWN);
+}
+
+#[tokio::test]
+async fn a_rotation_of_an_unknown_key_makes_no_key() {
+    let server = TestServer::without_providers().await;
+    let (admin, path) = (server.admin(), keys_path(&server));
+    let (other, _) = server.create_app("other").await;
+    let listed = admin.get(&path).await.ok();
+    let key = listed["keys"][0]["id"].as_str().unwrap();
+    for unknown in [
+        format!("{path}/0190a7c0-0000-7000-8000-000000000000/rotate"),
+        format!("{path}/x/rotate"),
+        format!("/admin/v1/apps/{other}/keys/{key}/rotate"),
+    ] {
+        admin.post(&unknown, &json!({})).await.rejected(404, &["not found"]);
+    }
+    let rotate = format!("{path}/{key}/rotate");
+    for (body, error) in [
+        (json!({"overlap_seconds": 2_592_001}), "overlap_seconds: must be at most 2592000"),
+        (json!({"overlap_seconds": "1d"}), "overlap_seconds: expected a whole number"),
+        (json!({"scopes": ["send"]}), "scopes: unknown field"),
+    ] {
+        admin.post(&rotate, &body).await.rejected(400, &[error]);
+    }
+    server.caller().post(&rotate, &json!({})).await.is(401);
+    assert_eq!(admin.get(&path).await.ok(), listed, "nothing was stored");
+    let trail = admin.get("/admin/v1/audit").await.ok();
+    let actions: Vec<&Value> =
+        trail["entries"].as_array().unwrap().iter().map(|entry| &entry["action"]).collect();
+    assert!(!actions.contains(&&json!("rotate_api_key")), "{trail}");
+    admin.post(&rotate, &json!({})).await.ok();
+    let trail = admin.get("/admin/v1/audit").await.ok();
+    assert_eq!(trail["entries"][0]["action"], "rotate_api_key");
+    assert_eq!(trail["entries"][0]["object"], key);
 }
