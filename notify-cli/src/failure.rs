@@ -17,6 +17,8 @@ const REJECTED: u8 = 3;
 const NOT_AUTHORISED: u8 = 4;
 const NOT_FOUND: u8 = 5;
 const FAILED: u8 = 6;
+/// The HTTP status of a call for which the key lacks the scope.
+const FORBIDDEN: u16 = 403;
 /// The status that shells report for a command ended by SIGINT.
 const INTERRUPTED: u8 = 130;
 
@@ -204,6 +206,7 @@ fn call_status(error: &Error) -> u8 {
         Error::Config { .. } | Error::MissingKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
+        Error::Rejected { status: FORBIDDEN, .. } => NOT_AUTHORISED,
         Error::Rejected { .. } => REJECTED,
         Error::WrongKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
         Error::NotFound { .. } => NOT_FOUND,

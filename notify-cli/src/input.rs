@@ -165,6 +165,12 @@ fn before_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
     Some(Timestamp::from_ms(at.as_millisecond()))
 }
 
+/// A span in whole seconds.
+pub(crate) fn span_seconds(text: &str) -> Result<u32, String> {
+    let seconds = span(text).and_then(|span| u32::try_from(span.as_secs()).ok());
+    seconds.ok_or_else(|| "must be a span like `30m`, `12h` or `7d`".to_owned())
+}
+
 /// Parses a span. A day has 24 hours; months are not accepted.
 fn span(text: &str) -> Option<jiff::SignedDuration> {
     let span: jiff::Span = text.parse().ok()?;
@@ -311,6 +317,16 @@ mod tests {
         assert!(ago <= jiff::Timestamp::now().as_millisecond() - 604_800_000);
         for wrong in ["", "yesterday", "-7d", "2026-13-01", "1mo"] {
             assert!(past_instant(wrong).unwrap_err().contains("`7d`"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_read_in_seconds() {
+        for (text, seconds) in [("0s", 0), ("90s", 90), ("12h", 43_200), ("1d12h", 129_600)] {
+            assert_eq!(span_seconds(text), Ok(seconds), "{text}");
+        }
+        for wrong in ["", "-1h", "12", "1mo", "99999999h"] {
+            assert!(span_seconds(wrong).unwrap_err().contains("`12h`"), "{wrong}");
         }
     }
 

@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use notify_client::{
-    Client,
-    notify_core::{AppId, CreateKey, KeyId},
+    Client, Error,
+    notify_core::{AppId, CreateKey, KeyId, KeyScope, RotateKey, Timestamp},
 };
 
 use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
+    input,
     output::{self, view},
     session::{Session, parse_id},
 };
@@ -29,11 +30,29 @@ pub(crate) enum Keys {
         /// Its purpose.
         #[arg(long)]
         name: Option<String>,
+        /// What it may do; repeatable. Without it, everything.
+        #[arg(long, value_name = "SCOPE", value_parser = KeyScope::NAMES, value_delimiter = ',')]
+        scope: Vec<String>,
+        /// When it expires: a span from now like `90d`, or a time; at most ten years ahead. Never
+        /// without this option.
+        #[arg(long, value_name = "TIME", value_parser = input::future_instant)]
+        expires_in: Option<Timestamp>,
         #[command(flatten)]
         app: AppArgs,
     },
     /// List the API keys, without their secrets.
     List(AppArgs),
+    /// Create the successor of an API key, with the same name and scopes, and print it. It is shown only
+    /// once. The rotated key expires after the overlap.
+    Rotate {
+        /// Id of the key.
+        id: String,
+        /// How long the rotated key stays valid, such as `12h`; at most `30d`. One day without it.
+        #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
+        overlap: Option<u32>,
+        #[command(flatten)]
+        app: AppArgs,
+    },
     /// Revoke an API key at once.
     Revoke {
         /// Id of the key.
@@ -49,9 +68,11 @@ pub(crate) enum Keys {
 pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     match command {
-        Keys::Create { name, app } => {
+        Keys::Create { name, scope, expires_in: expires_at, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            let created = notify.admin().create_key(app, &CreateKey { name }).await;
+            let scopes = Some(scope).filter(|scopes| !scopes.is_empty());
+            let key = CreateKey { name, scopes, expires_at };
+            let created = notify.admin().create_key(app, &key).await;
             let created = created.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&created, &view::KEY_CREATED)
         }
@@ -61,6 +82,13 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
             let keys = keys.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&keys, &view::KEYS)
         }
+        Keys::Rotate { id, overlap: overlap_seconds, app } => {
+            let id = parse_id("key", &id)?;
+            let app = session.app(app.app.as_deref()).await?;
+            let rotated = notify.admin().rotate_key(app, id, &RotateKey { overlap_seconds }).await;
+            let created = rotated.map_err(unknown_key(app, id))?;
+            session.out.show(&created, &view::KEY_CREATED)
+        }
         Keys::Revoke { id, app, confirm } => {
             let id = parse_id("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
@@ -68,12 +96,14 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
                 confirm_revoke(&notify, app, id).await?;
             }
             let revoked = notify.admin().revoke_key(app, id).await;
-            revoked.map_err(Failure::not_found(format!(
-                "no key of the application {app} has the id `{id}`"
-            )))?;
+            revoked.map_err(unknown_key(app, id))?;
             session.out.done()
         }
     }
+}
+
+fn unknown_key(app: AppId, id: KeyId) -> impl FnOnce(Error) -> Failure {
+    Failure::not_found(format!("no key of the application {app} has the id `{id}`"))
 }
 
 async fn confirm_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Failure> {

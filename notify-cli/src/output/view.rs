@@ -217,8 +217,8 @@ pub(crate) const APP: View = one_record(APP_COLUMNS);
 
 pub(crate) const KEYS: View = listing_with_export(
     "keys",
-    columns! { id, name: Text, hint, created_at: Day, last_used_at: Day },
-    columns! { id, name, hint, last_used_at, created_at },
+    columns! { id, name: Text, hint, scopes, expires_at: Day, created_at: Day, last_used_at: Day },
+    columns! { id, name, hint, last_used_at, created_at, scopes, expires_at },
 )
 .with_heading_columns(3)
 .with_noun("API keys");

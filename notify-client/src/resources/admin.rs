@@ -1,11 +1,11 @@
 //! The admin API: applications, their keys and providers, diagnostics.
 
 use notify_core::{
-    AdminKeyCreated, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList, CreateAdminKey,
-    CreateApp, CreateKey, DeviceId, Diagnostics, KeyCreated, KeyId, KeyList, ListAudit, PageQuery,
-    Playground, PlaygroundAnswer, PlaygroundMessageList, ProviderKind, ProviderList,
-    ProviderTestResult, ProviderView, RenameKey, SessionId, SessionList, SetPlaygroundAnswer,
-    SetWebAccess, UpdateApp, WebAccess,
+    AdminKeyCreated, AdminKeyList, App, AppCreated, AppDiagnostics, AppId, AppList, AuditList,
+    CreateAdminKey, CreateApp, CreateKey, DeviceId, Diagnostics, KeyCreated, KeyId, KeyList,
+    ListAudit, PageQuery, Playground, PlaygroundAnswer, PlaygroundMessageList, ProviderKind,
+    ProviderList, ProviderTestResult, ProviderView, RenameKey, RotateKey, SessionId, SessionList,
+    SetPlaygroundAnswer, SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -84,13 +84,16 @@ handle! {
     /// Creates an API key: `POST /admin/v1/apps/:id/keys`. Only this response contains the key.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the id is unknown.
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::NotFound`] if the id is
+    /// unknown.
     ///
     /// ```no_run
-    /// # use notify_client::notify_core::{AppId, CreateKey};
+    /// # use notify_client::notify_core::{AppId, CreateKey, KeyScope};
     /// # async fn example(notify: notify_client::Client, app: AppId)
     /// # -> Result<(), notify_client::Error> {
-    /// let key = notify.admin().create_key(app, &CreateKey::default()).await?.api_key;
+    /// let key = CreateKey { name: Some("shop".into()), ..CreateKey::default() };
+    /// let key = key.scope(KeyScope::Read).scope(KeyScope::Send);
+    /// let key = notify.admin().create_key(app, &key).await?.api_key;
     /// # Ok(())
     /// # }
     /// ```
@@ -128,6 +131,26 @@ handle! {
     /// ```
     fn revoke_key(app: AppId, key: KeyId) -> () =
         Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "keys", &key.to_string()]).discard_response());
+
+    /// Creates the successor of an API key, with the same name and scopes:
+    /// `POST /admin/v1/apps/:id/keys/:key_id/rotate`. Only this response contains the new key. The rotated
+    /// key expires after the overlap.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the overlap is too long; [`crate::Error::NotFound`] if an id is
+    /// unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, KeyId, RotateKey};
+    /// # async fn example(notify: notify_client::Client, app: AppId, key: KeyId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let successor = notify.admin().rotate_key(app, key, &RotateKey::default()).await?.api_key;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn rotate_key(app: AppId, key: KeyId, rotation: &RotateKey) -> KeyCreated =
+        Call::admin(Method::POST, &["apps", &app.to_string(), "keys", &key.to_string(), "rotate"])
+            .body(rotation);
 
     /// Configures a provider: `PUT /admin/v1/apps/:id/providers/:provider`. The server checks the
     /// configuration; its fields depend on the provider.
@@ -358,7 +381,7 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn list_admin_keys() -> KeyList = Ok(Call::admin(Method::GET, &["keys"]));
+    fn list_admin_keys() -> AdminKeyList = Ok(Call::admin(Method::GET, &["keys"]));
 
     /// Renames an admin key: `PATCH /admin/v1/keys/:key_id`.
     ///

@@ -83,7 +83,7 @@ async fn web_access_is_set_read_and_cleared() {
 #[tokio::test]
 async fn keys_are_created_listed_and_revoked() {
     let server = Server::with_body(json!({ "id": ID, "api_key": "nk_secret" })).await;
-    let ci = CreateKey { name: Some("ci".into()) };
+    let ci = CreateKey { name: Some("ci".into()), ..CreateKey::default() };
     let created = server.client().admin().create_key(app_id(), &ci).await.unwrap();
     assert_eq!(created.api_key, "nk_secret");
     assert!(!format!("{created:?}").contains("nk_secret"));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelView, Feed, ProviderKind, Timestamp, Webhook};
+use crate::{ApiKey, ChannelView, Feed, ProviderKind, Timestamp, Webhook};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub struct AppDiagnostics {
     /// Feeds whose last fetch failed.
     #[serde(default)]
     pub feeds: Vec<Feed>,
+    /// API keys that expire within 14 days.
+    #[serde(default)]
+    pub expiring_keys: Vec<ApiKey>,
 }
 
 /// Whether notifications can be delivered through a provider.

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 mod diagnostics;
+mod key;
 mod operator;
 mod playground;
 
 pub use diagnostics::*;
+pub use key::*;
 pub use operator::*;
 pub use playground::*;
 
@@ -14,12 +16,10 @@ use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
-use crate::{AppId, ChannelView, KeyId, ProviderKind, Timestamp};
+use crate::{AppId, ChannelView, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
-/// Most API keys of an application. One answer lists all of them.
-pub const API_KEYS_MAX: u64 = 1_000;
 /// Default language of an application.
 pub const LANGUAGE_DEFAULT: &str = "en";
 
@@ -134,23 +134,6 @@ pub struct AppList {
     pub next_cursor: Option<String>,
 }
 
-model! {
-    /// Body of `POST /admin/v1/apps/:id/keys`; may be empty.
-    #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateKey {
-        /// What the key is for.
-        pub name: Option<String>,
-    }
-}
-
-request!(CreateKey => CreateKey, BodyPresence::Optional);
-
-impl CreateKey {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
-        Some(Self { name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX) })
-    }
-}
-
 /// Body of a `POST` without parameters: empty, or an object without fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -167,46 +150,6 @@ impl NoBody {
     fn check(self, _now: Timestamp, _: &mut Validator) -> Option<Self> {
         Some(self)
     }
-}
-
-/// Answer of `POST /admin/v1/apps/:id/keys`. The key is shown only here.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeyCreated {
-    /// Id of the key.
-    pub id: KeyId,
-    /// The key.
-    pub api_key: String,
-}
-
-impl std::fmt::Debug for KeyCreated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyCreated").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// A key without its secret, in a response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Key {
-    /// Id.
-    pub id: KeyId,
-    /// What the key is for.
-    pub name: Option<String>,
-    /// Prefix and last four characters of the key.
-    pub hint: String,
-    /// Time of creation, unix ms.
-    pub created_at: Timestamp,
-    /// Time of the last use, unix ms; accurate to the minute.
-    pub last_used_at: Option<Timestamp>,
-}
-
-/// Answer of `GET /admin/v1/apps/:id/keys`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeyList {
-    /// Keys that are not revoked, oldest first.
-    pub keys: Vec<Key>,
 }
 
 /// A configured provider, without its secrets, in a response.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CreateKey, NAME_CHARS_MAX};
+use super::NAME_CHARS_MAX;
 use crate::json::BodyPresence;
 use crate::request::{
     CURSOR, LIMIT, PageQuery, Parameter, ParameterForm, Parameters, Query, model, request,
@@ -14,8 +14,22 @@ use crate::{AppId, KeyId, SessionId, Timestamp};
 /// Most admin keys of an installation. One answer lists all of them.
 pub const ADMIN_KEYS_MAX: u64 = 100;
 
-/// Body of `POST /admin/v1/keys`; may be empty.
-pub type CreateAdminKey = CreateKey;
+model! {
+    /// Body of `POST /admin/v1/keys`; may be empty.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CreateAdminKey {
+        /// Who uses the key, or what for.
+        pub name: Option<String>,
+    }
+}
+
+request!(CreateAdminKey => CreateAdminKey, BodyPresence::Optional);
+
+impl CreateAdminKey {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
+        Some(Self { name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX) })
+    }
+}
 
 model! {
     /// Body of `PATCH /admin/v1/keys/:id`.
@@ -48,6 +62,30 @@ impl std::fmt::Debug for AdminKeyCreated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdminKeyCreated").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// An admin key without its secret, in a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AdminKey {
+    /// Id.
+    pub id: KeyId,
+    /// Who uses the key, or what for.
+    pub name: Option<String>,
+    /// Prefix and last four characters of the key.
+    pub hint: String,
+    /// Time of creation, unix ms.
+    pub created_at: Timestamp,
+    /// Time of the last use, unix ms; accurate to the minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// Answer of `GET /admin/v1/keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AdminKeyList {
+    /// Keys that are not revoked, oldest first.
+    pub keys: Vec<AdminKey>,
 }
 
 /// A session of the console in a response.

@@ -70,6 +70,12 @@ impl Device {
     pub fn has_address(&self) -> bool {
         self.push_token.is_some() || self.subscription.is_some() || self.recipient_id.is_some()
     }
+
+    /// The device without its address, for a reader who may not have it.
+    #[must_use]
+    pub fn without_address(self) -> Self {
+        Self { push_token: None, subscription: None, recipient_id: None, ..self }
+    }
 }
 
 /// Answer of `GET /v1/devices`.

@@ -98,6 +98,7 @@ pub fn check_app(facts: &AppFacts) -> Vec<Finding> {
     }
     findings.extend(content::webhooks(label, &diagnostics.webhooks));
     findings.extend(content::feeds(label, &diagnostics.feeds));
+    findings.extend(content::keys(name, &diagnostics.expiring_keys));
     for provider in providers {
         findings.extend(check_provider(name, provider, &diagnostics.ios));
     }
@@ -319,6 +320,7 @@ mod tests {
                 channels: vec![],
                 webhooks: vec![],
                 feeds: vec![],
+                expiring_keys: vec![],
             };
             Ok(AppState { diagnostics, providers })
         };

@@ -1,7 +1,7 @@
-//! Checks of webhooks and feeds.
+//! Checks of webhooks, feeds and API keys.
 
-use super::Finding;
-use crate::{Feed, Timestamp, Webhook, pluralize};
+use super::{AppName, Finding};
+use crate::{ApiKey, Feed, Timestamp, Webhook, pluralize};
 
 /// Most feeds of an application that have separate findings. Further feeds are counted in one finding.
 const FEEDS_SHOWN_MAX: usize = 5;
@@ -59,14 +59,62 @@ pub(super) fn feeds(app: &str, failing: &[Feed]) -> Vec<Finding> {
     findings
 }
 
+/// Findings for API keys that expire soon; `expiring` contains no other ones.
+pub(super) fn keys(app: &AppName, expiring: &[ApiKey]) -> Vec<Finding> {
+    let finding = |key: &ApiKey| {
+        let name = key.name.as_ref().map_or_else(String::new, |name| format!("`{name}` "));
+        let expiry = key.expires_at.map(Timestamp::to_rfc3339).unwrap_or_default();
+        let used = match key.last_used_at {
+            Some(at) => format!("it was last used at {}", at.to_rfc3339()),
+            None => "it was never used".to_owned(),
+        };
+        let detail = format!("the key {name}({}) expires at {expiry}; {used}", key.hint);
+        let hint =
+            format!("`notify keys rotate {} --app {}` makes its successor", key.id, app.argument);
+        Finding::warning("key", &app.label, detail).with_hint(hint)
+    };
+    expiring.iter().map(finding).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Status;
     use super::*;
-    use crate::FeedStatus;
+    use crate::{FeedStatus, KeyScope};
 
     const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
     const AT: Timestamp = Timestamp(1_767_323_045_678);
+
+    #[test]
+    fn a_key_that_expires_soon_is_a_warning_with_its_successor() {
+        let key = |name: Option<&str>, last_used_at| ApiKey {
+            id: ID.parse().unwrap(),
+            name: name.map(str::to_owned),
+            hint: "nk_…abcd".to_owned(),
+            scopes: vec![KeyScope::Read],
+            expires_at: Some(AT),
+            created_at: AT,
+            last_used_at,
+        };
+        let app = AppName { label: "Shop".to_owned(), argument: "'Shop'".to_owned() };
+        let findings = keys(&app, &[key(Some("till"), Some(AT)), key(None, None)]);
+        let details: Vec<&str> = findings.iter().map(Finding::detail).collect();
+        let expiry = "expires at 2026-01-02T03:04:05Z";
+        assert_eq!(
+            details,
+            [
+                format!(
+                    "the key `till` (nk_…abcd) {expiry}; it was last used at 2026-01-02T03:04:05Z"
+                ),
+                format!("the key (nk_…abcd) {expiry}; it was never used"),
+            ]
+        );
+        for finding in findings {
+            assert_eq!((finding.status(), finding.check()), (Status::Warning, "key"));
+            let hint = format!("`notify keys rotate {ID} --app 'Shop'` makes its successor");
+            assert_eq!(finding.hint(), Some(&*hint));
+        }
+    }
 
     #[test]
     fn a_disabled_webhook_is_a_failure_and_a_failing_one_a_warning() {

@@ -167,7 +167,9 @@ fn every_field_is_strict() {
     check_everywhere::<AnswerPoll>(&json!({"device_id": "d"}));
     check_everywhere::<CreateApp>(&json!({"name": "n", "language": "de"}));
     check_everywhere::<UpdateApp>(&json!({"name": "n", "language": "de", "status": "active"}));
-    check_everywhere::<CreateKey>(&json!({"name": "n"}));
+    check_everywhere::<CreateKey>(
+        &json!({"name": "n", "scopes": ["read"], "expires_at": NOW.0 + 1}),
+    );
     check_everywhere::<SetWebAccess>(&browsers::access());
     check_everywhere::<WebSubscribe>(&browsers::subscribe());
     check_everywhere::<WebReport>(&browsers::report());

@@ -155,7 +155,7 @@ fn device_texts_are_limited() {
 #[test]
 fn admin_and_webhook_texts_are_limited() {
     assert_eq!(check_lengths::<CreateApp>(&json!({"name": "n", "language": "de"})), 2);
-    assert_eq!(check_lengths::<CreateKey>(&json!({"name": "n"})), 1);
+    assert_eq!(check_lengths::<CreateKey>(&json!({"name": "n", "scopes": ["read"]})), 2);
     let access = json!({"allowed_origins": ["https://a.example"], "allowed_tags": ["t"],
         "push_services": ["a.example"]});
     assert_eq!(check_lengths::<SetWebAccess>(&access), 3);

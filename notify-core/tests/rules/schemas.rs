@@ -2,12 +2,13 @@
 //! refused.
 
 use notify_core::{
-    Audience, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
-    DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns, ListDeliveries,
-    ListDevices, ListNotificationUsers, LogIn, NotificationStatisticsQuery, PageQuery,
-    ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook, RegisterDevice,
-    RenameKey, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess, StreamQuery,
-    Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
+    Audience, CheckFeed, CreateAdminKey, CreateApp, CreateFeed, CreateKey, CreateNotification,
+    CreateWebhook, DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns,
+    ListDeliveries, ListDevices, ListNotificationUsers, LogIn, NotificationStatisticsQuery,
+    PageQuery, ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request, RotateKey, SetTags,
+    SetWebAccess, StreamQuery, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport,
+    WebSubscribe, schema::rules,
 };
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
@@ -421,7 +422,15 @@ fn other_schemas_have_the_limits_of_validation() {
         &app,
         &[field("/name", "UpdateApp", "name"), field("/language", "UpdateApp", "language")],
     );
-    check::<CreateKey>(&json!({"name": "n"}), &[field("/name", "CreateKey", "name")]);
+    check::<CreateKey>(
+        &json!({"name": "n", "scopes": ["read"]}),
+        &[field("/name", "CreateKey", "name"), field("/scopes", "CreateKey", "scopes")],
+    );
+    check::<RotateKey>(
+        &json!({"overlap_seconds": 1}),
+        &[field("/overlap_seconds", "RotateKey", "overlap_seconds")],
+    );
+    check::<CreateAdminKey>(&json!({"name": "n"}), &[field("/name", "CreateAdminKey", "name")]);
     check::<RenameKey>(&json!({"name": "n"}), &[field("/name", "RenameKey", "name")]);
     let article =
         json!({"url": "https://a.example", "title": "t", "thumb_url": "https://a.example"});

@@ -1,7 +1,8 @@
 //! Small bodies: tags, feeds, events, campaign status, browsers, and the admin API.
 
 use notify_core::{
-    AppChange, AppStatus, CampaignStatus, CreateApp, CreateFeed, CreateKey, ReportEvents, Request,
+    AppChange, AppStatus, CampaignStatus, CreateAdminKey, CreateApp, CreateFeed, CreateKey,
+    KEY_LIFETIME_MS_MAX, KeyScope, KeyScopes, NewApiKey, ReportEvents, Request, RotateKey,
     SetCampaignStatus, SetTags, Tag, UpdateApp,
 };
 use serde_json::json;
@@ -129,6 +130,66 @@ fn applications_and_keys_are_checked() {
     );
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     assert_eq!(UpdateApp::parse(br#"{"status":"suspended"}"#, NOW), Ok(change));
-    assert_eq!(CreateKey::parse(b"", NOW), Ok(CreateKey { name: None }));
-    check::<CreateKey>(&json!({"name": "ci"}), &[("/name", "1", &["name: expected a string"])]);
+    assert_eq!(CreateKey::parse(b"", NOW), Ok(NewApiKey::default()));
+    check::<CreateKey>(
+        &json!({"name": "ci", "scopes": ["read"], "expires_at": NOW.0 + 1}),
+        &[
+            ("/expires_at", &(NOW.0 + KEY_LIFETIME_MS_MAX).to_string(), &[]),
+            (
+                "/expires_at",
+                &(NOW.0 + KEY_LIFETIME_MS_MAX + 1).to_string(),
+                &["expires_at: must be at most ten years ahead"],
+            ),
+            ("/expires_at", &NOW.0.to_string(), &["expires_at: must be in the future"]),
+            ("/expires_at", "0", &["expires_at: must be in the future"]),
+            (
+                "/expires_at",
+                "-1",
+                &["expires_at: must be a whole number without sign, fraction or exponent"],
+            ),
+            (
+                "/expires_at",
+                "253402300800000",
+                &["expires_at: must be unix milliseconds within the years 1970 to 9999"],
+            ),
+            ("/expires_at", "\"90d\"", &["expires_at: expected a whole number"]),
+            ("/name", "1", &["name: expected a string"]),
+            ("/scopes", "[]", &["scopes: must hold at least 1 scope; leave it out for all"]),
+            ("/scopes", "\"read\"", &["scopes: expected a list"]),
+            ("/scopes", "[1]", &["scopes[0]: expected a string"]),
+            ("/scopes", "[\"\"]", &["scopes[0]: is required"]),
+            (
+                "/scopes",
+                "[\"read\", \"write\"]",
+                &["scopes[1]: must be one of read, send, devices, content, webhooks"],
+            ),
+        ],
+    );
+    let scopes = |body: &str| CreateKey::parse(body.as_bytes(), NOW).unwrap().terms.scopes;
+    assert_eq!(scopes("{}"), KeyScopes::All);
+    assert_eq!(scopes(r#"{"scopes": null}"#), KeyScopes::All);
+    assert_eq!(
+        scopes(r#"{"scopes": ["send", "read", "send"]}"#),
+        KeyScopes::Only(vec![KeyScope::Read, KeyScope::Send])
+    );
+    check::<RotateKey>(
+        &json!({"overlap_seconds": 0}),
+        &[
+            ("/overlap_seconds", "2592000", &[]),
+            ("/overlap_seconds", "2592001", &["overlap_seconds: must be at most 2592000"]),
+            (
+                "/overlap_seconds",
+                "-1",
+                &["overlap_seconds: must be a whole number without sign, fraction or exponent"],
+            ),
+        ],
+    );
+    let overlap = |body: &str| RotateKey::parse(body.as_bytes(), NOW).map(|it| it.overlap_ms);
+    assert_eq!(overlap(""), Ok(86_400_000));
+    assert_eq!(overlap(r#"{"overlap_seconds": 0}"#), Ok(0));
+    assert!(RotateKey { overlap_seconds: Some(u32::MAX) }.validate(NOW).is_err());
+    check::<CreateAdminKey>(
+        &json!({"name": "ada"}),
+        &[("/scopes", "[]", &["scopes: unknown field"])],
+    );
 }

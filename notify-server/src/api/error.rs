@@ -4,7 +4,7 @@
 use std::any::Any;
 
 use http::{HeaderValue, StatusCode, header};
-use notify_core::{ErrorBody, Violations};
+use notify_core::{ErrorBody, KeyScope, Violations};
 use warp::reply::{Reply, Response};
 
 use crate::api::json_reply::{json_bytes, json_response};
@@ -63,6 +63,9 @@ pub(crate) enum ApiError {
     #[error("this form does not belong to your session: load the page again")]
     #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "of the console"))]
     ForeignForm,
+    /// The API key may not do this.
+    #[error("the key lacks the scope `{0}`")]
+    MissingScope(KeyScope),
     /// The path or an id in it does not exist.
     #[error("not found")]
     NotFound,
@@ -121,7 +124,7 @@ impl ApiError {
             | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
             | Self::WrongSignInKey { .. } => StatusCode::UNAUTHORIZED,
-            Self::ForeignForm => StatusCode::FORBIDDEN,
+            Self::ForeignForm | Self::MissingScope(_) => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -154,6 +157,7 @@ impl ApiError {
             | Self::DeviceUnauthorized
             | Self::WrongSignInKey { .. }
             | Self::ForeignForm
+            | Self::MissingScope(_)
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }
@@ -199,6 +203,7 @@ impl ApiError {
             | Self::NotHttp(_)
             | Self::WrongSignInKey { .. }
             | Self::ForeignForm
+            | Self::MissingScope(_)
             | Self::NotFound
             | Self::TooLarge { .. }
             | Self::TooSlow
@@ -221,6 +226,7 @@ impl ApiError {
             | Self::DeviceUnauthorized
             | Self::WrongSignInKey { .. }
             | Self::ForeignForm
+            | Self::MissingScope(_)
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }

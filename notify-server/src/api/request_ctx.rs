@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use notify_core::{
-    App, DeviceId, IdempotencyKey, LIMIT_DEFAULT, NotificationId, PageQuery, Timestamp,
+    App, DeviceId, IdempotencyKey, KeyScope, LIMIT_DEFAULT, NotificationId, PageQuery, Timestamp,
 };
 use percent_encoding::percent_decode_str;
 
@@ -95,6 +95,11 @@ impl RequestCtx {
             | Caller::Console(_)
             | Caller::Anonymous => self.app_access().no,
         }
+    }
+
+    /// Whether the caller may read the addresses of devices.
+    pub(crate) fn may_read_addresses(&self) -> bool {
+        self.app_access().terms.scopes.contains(KeyScope::Devices)
     }
 
     /// The origin of the calling page.

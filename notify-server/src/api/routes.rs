@@ -2,21 +2,21 @@
 //! metrics come from it.
 
 use notify_core::{
-    AdminKeyCreated, AnswerPoll, AppCreated, AppDiagnostics, AppList, AuditList, CampaignCreated,
-    CampaignList, CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification,
-    CreateWebhook, DeleteUser, DeliveryList, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation,
-    FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns,
-    ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn, NoBody, NoQuery,
-    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
-    NotificationStatistics, NotificationStatisticsQuery, NotificationUsers, PageQuery, Parameter,
-    ParameterForm, PatchAttributes, PatchUser, Poll, PreviewQuery, PreviewSegment, ProviderList,
-    ProviderTestResult, ProviderView, PutSegment, Query, RecoverWebhook, RegisterDevice, RenameKey,
-    ReportEvents, ReportNotification, Segment, SegmentList, SegmentPreview, SessionList,
-    SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success,
-    TagList, Template, UpdateApp, UpdateWebhook, User, UserList, WebAccess, WebConfig, WebReport,
-    WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated,
-    WebhookList, WebhookRecovered,
+    AdminKeyCreated, AdminKeyList, AnswerPoll, AppCreated, AppDiagnostics, AppList, AuditList,
+    CampaignCreated, CampaignList, CampaignRecord, CheckFeed, CreateAdminKey, CreateApp,
+    CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeleteUser, DeliveryList, Device,
+    DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
+    EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, ListAudit,
+    ListCampaigns, ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn,
+    NoBody, NoQuery, NotificationCreated, NotificationList, NotificationPreview,
+    NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, NotificationUsers,
+    PageQuery, Parameter, ParameterForm, PatchAttributes, PatchUser, Poll, PreviewQuery,
+    PreviewSegment, ProviderList, ProviderTestResult, ProviderView, PutSegment, Query,
+    RecoverWebhook, RegisterDevice, RenameKey, ReportEvents, ReportNotification, RotateKey,
+    Segment, SegmentList, SegmentPreview, SessionList, SetCampaignStatus, SetTags, SetWebAccess,
+    StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp,
+    UpdateWebhook, User, UserList, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
+    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
 #[cfg(feature = "sandbox")]
 use notify_core::{Playground, PlaygroundMessageList, SetPlaygroundAnswer};
@@ -293,6 +293,9 @@ fn admin_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", apps::revoke_key)
             .id("revoke_api_key")
             .summary("Revoke an API key"),
+        post::<RotateKey, KeyCreated>("/admin/v1/apps/{id}/keys/{key_id}/rotate", apps::rotate_key)
+            .id("rotate_api_key")
+            .summary("Create the successor of an API key, which expires after an overlap"),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
             .id("list_providers")
             .summary("List configured providers without their secrets"),
@@ -340,10 +343,10 @@ fn admin_routes() -> Vec<Endpoint> {
 
 fn operator_routes() -> Vec<Endpoint> {
     vec![
-        post::<CreateKey, AdminKeyCreated>("/admin/v1/keys", operators::create_key)
+        post::<CreateAdminKey, AdminKeyCreated>("/admin/v1/keys", operators::create_key)
             .id("create_admin_key")
             .summary("Create an admin key, which is shown only once"),
-        get::<NoQuery, KeyList>("/admin/v1/keys", operators::list_keys)
+        get::<NoQuery, AdminKeyList>("/admin/v1/keys", operators::list_keys)
             .id("list_admin_keys")
             .summary("List admin keys without their secrets"),
         patch::<RenameKey, Success>("/admin/v1/keys/{key_id}", operators::rename_key)

@@ -1,7 +1,8 @@
 //! Applications and their keys, and erasing an application.
 
 use notify_core::{
-    API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, SessionId, Timestamp,
+    API_KEYS_MAX, ApiKey, App, AppChange, AppId, AppStatus, KeyId, KeyScopes, KeyTerms, NewApp,
+    Platform, SessionId, Timestamp,
 };
 
 use crate::failpoint::{self, Stage};
@@ -42,7 +43,21 @@ pub struct AppAccess {
     pub app: App,
     /// The key that was used.
     pub key: KeyId,
+    /// What the key may do, and until when.
+    pub terms: KeyTerms,
 }
+
+impl AppAccess {
+    /// Whether requests with the key are accepted: its application is active, and it has not expired.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.app.status == AppStatus::Active && !self.terms.has_expired(now)
+    }
+}
+
+/// How long a key that expired is still listed, in milliseconds: 30 days. After that, the next new key of
+/// the application removes it.
+pub const EXPIRED_KEYS_LISTED_MS: i64 = 30 * 86_400_000;
 
 /// The cursors of the list of applications.
 const APPS: CursorCodec = CursorCodec { list: "apps", owner: 0 };
@@ -64,7 +79,7 @@ impl Store {
                 return Ok(false);
             }
             let no = insert_app(tx, id, &app, api_key.created_at)?;
-            insert_key(tx, no, &api_key)?;
+            insert_key(tx, no, &api_key, &KeyTerms::default())?;
             insert_admin_key(tx, &admin_key)?;
             tx.prepare_cached(
                 "insert into installation (no, keys_shown) values (1, 0)
@@ -94,7 +109,7 @@ impl Store {
                 .query_row([], |row| row.get(0))
                 .optional()?;
             let Some(first_app) = first_app else { return Ok(false) };
-            insert_key(tx, AppNo(first_app), &api_key)?;
+            insert_key(tx, AppNo(first_app), &api_key, &KeyTerms::default())?;
             insert_admin_key(tx, &admin_key)?;
             Ok(true)
         })
@@ -112,7 +127,7 @@ impl Store {
         .await
     }
 
-    /// Creates an application, with an API key if one is given.
+    /// Creates an application, with an API key for everything if one is given.
     pub async fn create_app(
         &self,
         id: AppId,
@@ -123,7 +138,7 @@ impl Store {
         self.write(Operation::CreateApp, move |tx| {
             let no = insert_app(tx, id, &app, at)?;
             if let Some(key) = &api_key {
-                insert_key(tx, no, key)?;
+                insert_key(tx, no, key, &KeyTerms::default())?;
             }
             Ok(no)
         })
@@ -223,30 +238,65 @@ impl Store {
     }
 
     /// Adds an API key to an application.
-    pub async fn add_key(&self, app: AppId, key: NewKey) -> Result<(), StoreError> {
+    pub async fn add_key(
+        &self,
+        app: AppId,
+        key: NewKey,
+        terms: KeyTerms,
+    ) -> Result<(), StoreError> {
         self.write(Operation::AddKey, move |tx| {
             let no = app_no(tx, app)?;
-            let keys = tx
-                .prepare_cached("select count(*) from api_keys where app_no = ?1")?
-                .query_row([no.0], |row| count_at(row, 0))?;
-            if keys >= API_KEYS_MAX {
-                let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
-                return Err(StoreError::refused("keys", &what));
-            }
-            insert_key(tx, no, &key)
+            make_room(tx, no, key.created_at)?;
+            insert_key(tx, no, &key, &terms)
+        })
+        .await
+    }
+
+    /// Adds a key with the name and the terms of an existing one, which stays valid for `overlap_ms` from
+    /// the creation of the new key, unless it expires earlier. If the existing key expires, the new key
+    /// lives as long as the existing one was to live.
+    pub async fn rotate_key(
+        &self,
+        app: AppId,
+        rotated: KeyId,
+        key: NewKey,
+        overlap_ms: i64,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::RotateKey, move |tx| {
+            let no = app_no(tx, app)?;
+            let found = tx
+                .prepare_cached(&format!(
+                    "select k.name, k.lifetime_ms, {TERMS_COLUMNS} from api_keys k
+                     where k.app_no = ?1 and k.id = ?2"
+                ))?
+                .query_row(params![no.0, rotated.0.as_bytes()], |row| {
+                    Ok((row.get(0)?, row.get::<Option<i64>>(1)?, terms_of(row, 2)?))
+                })
+                .optional()?;
+            let (name, lifetime_ms, terms) = found.ok_or(StoreError::NotFound)?;
+            let at = key.created_at;
+            let end = at.plus_ms(overlap_ms);
+            let end = terms.expires_at.map_or(end, |expires_at| expires_at.min(end));
+            tx.prepare_cached("update api_keys set expires_at = ?3 where app_no = ?1 and id = ?2")?
+                .execute(params![no.0, rotated.0.as_bytes(), end.as_ms()])?;
+            let expires_at = lifetime_ms.map(|lifetime_ms| at.plus_ms(lifetime_ms));
+            make_room(tx, no, at)?;
+            insert_key(tx, no, &NewKey { name, ..key }, &KeyTerms { expires_at, ..terms })?;
+            tx.changed(Change::Keys);
+            Ok(())
         })
         .await
     }
 
     /// Lists the keys of an application, oldest first.
-    pub async fn list_keys(&self, app: AppId) -> Result<Vec<Key>, StoreError> {
+    pub async fn list_keys(&self, app: AppId) -> Result<Vec<ApiKey>, StoreError> {
         self.read(move |connection| {
             let no = app_no(connection, app)?;
             let keys = connection
-                .prepare_cached(
-                    "select id, name, hint, created_at, last_used_at from api_keys
-                     where app_no = ?1 order by created_at, no",
-                )?
+                .prepare_cached(&format!(
+                    "select k.id, k.name, k.hint, k.created_at, k.last_used_at, {TERMS_COLUMNS}
+                     from api_keys k where k.app_no = ?1 order by k.created_at, k.no"
+                ))?
                 .query_map([no.0], key_of)?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(keys)
@@ -275,14 +325,14 @@ impl Store {
     pub async fn find_app_by_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
         self.read_statement(move |connection| {
             let sql = format!(
-                "select {APP_COLUMNS}, k.id from api_keys k join apps a on a.no = k.app_no
+                "select {APP_COLUMNS}, k.id, {TERMS_COLUMNS} from api_keys k join apps a on a.no = k.app_no
                  where k.hash = ?1 and a.status <> 'erasing'"
             );
             let access = connection
                 .prepare_cached(&sql)?
                 .query_row([hash], |row| {
                     let (no, app) = app_of(row)?;
-                    Ok(AppAccess { no, app, key: KeyId(uuid_at(row, 6)?) })
+                    Ok(AppAccess { no, app, key: KeyId(uuid_at(row, 6)?), terms: terms_of(row, 7)? })
                 })
                 .optional()?;
             Ok(access)
@@ -350,14 +400,47 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
     Ok((AppNo(row.get(0)?), app))
 }
 
-pub(super) fn key_of(row: &Row<'_>) -> sql::Result<Key> {
-    Ok(Key {
+fn key_of(row: &Row<'_>) -> sql::Result<ApiKey> {
+    let KeyTerms { scopes, expires_at } = terms_of(row, 5)?;
+    Ok(ApiKey {
         id: KeyId(uuid_at(row, 0)?),
         name: row.get(1)?,
         hint: row.get(2)?,
+        scopes: scopes.to_vec(),
+        expires_at,
         created_at: Timestamp(row.get(3)?),
         last_used_at: row.get::<Option<i64>>(4)?.map(Timestamp),
     })
+}
+
+/// The columns that [`terms_of`] reads.
+const TERMS_COLUMNS: &str = "k.scopes, k.expires_at";
+
+/// Reads what a key may do from a row of [`TERMS_COLUMNS`], which begin at the column `first`.
+fn terms_of(row: &Row<'_>, first: usize) -> sql::Result<KeyTerms> {
+    let scopes = match row.get::<Option<String>>(first)? {
+        None => KeyScopes::All,
+        Some(json) => KeyScopes::Only(
+            serde_json::from_str(&json).map_err(|_| unexpected_value(first, Type::Text))?,
+        ),
+    };
+    let expires_at = row.get::<Option<i64>>(first + 1)?.map(Timestamp);
+    Ok(KeyTerms { scopes, expires_at })
+}
+
+/// Checks that the application may have one more key. First removes the keys that expired long ago.
+fn make_room(tx: &WriteTx<'_>, app: AppNo, at: Timestamp) -> Result<(), StoreError> {
+    let before = at.plus_ms(-EXPIRED_KEYS_LISTED_MS);
+    tx.prepare_cached("delete from api_keys where app_no = ?1 and expires_at < ?2")?
+        .execute([app.0, before.as_ms()])?;
+    let keys = tx
+        .prepare_cached("select count(*) from api_keys where app_no = ?1")?
+        .query_row([app.0], |row| count_at(row, 0))?;
+    if keys >= API_KEYS_MAX {
+        let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
+        return Err(StoreError::refused("keys", &what));
+    }
+    Ok(())
 }
 
 fn insert_app(
@@ -375,14 +458,34 @@ fn insert_app(
     inserted(no).map(AppNo)
 }
 
-fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreError> {
+fn insert_key(
+    tx: &WriteTx<'_>,
+    app: AppNo,
+    key: &NewKey,
+    terms: &KeyTerms,
+) -> Result<(), StoreError> {
+    let scopes = match &terms.scopes {
+        KeyScopes::All => None,
+        KeyScopes::Only(scopes) => Some(serde_json::to_string(scopes)?),
+    };
     tx.prepare_insert(
-        "insert into api_keys (no, app_no, id, hash, hint, name, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "insert into api_keys (no, app_no, id, hash, hint, name, created_at, scopes, expires_at,
+         lifetime_ms)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .insert(
         app,
-        params![app.0, key.id.0.as_bytes(), key.hash, key.hint, key.name, key.created_at.as_ms()],
+        params![
+            app.0,
+            key.id.0.as_bytes(),
+            key.hash,
+            key.hint,
+            key.name,
+            key.created_at.as_ms(),
+            scopes,
+            terms.expires_at.map(Timestamp::as_ms),
+            terms.expires_at.map(|expires_at| expires_at.ms_since(key.created_at))
+        ],
     )?;
     Ok(())
 }

@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use notify_core::Timestamp;
 use serde::Serialize;
 
-pub use self::app::{AppAccess, NewKey};
+pub use self::app::{AppAccess, EXPIRED_KEYS_LISTED_MS, NewKey};
 pub use self::breaker::{BreakerKey, BreakerRecord, BreakerUpdate};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};

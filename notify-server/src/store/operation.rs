@@ -91,6 +91,7 @@ operations! {
     ResumeErasing = "resume_erasing",
     RevokeAdminKey = "revoke_admin_key",
     RevokeKey = "revoke_key",
+    RotateKey = "rotate_key",
     RotateWebhook = "rotate_webhook",
     SetCampaignStatus = "set_campaign_status",
     SetTags = "set_tags",

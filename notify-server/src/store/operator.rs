@@ -1,8 +1,8 @@
 //! Operators: admin keys, and the sessions of the console.
 
-use notify_core::{ADMIN_KEYS_MAX, Key, KeyId, Session, SessionId, Timestamp};
+use notify_core::{ADMIN_KEYS_MAX, KeyId, Session, SessionId, Timestamp};
 
-use crate::store::app::{NewKey, key_of};
+use crate::store::app::NewKey;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::row::{count_at, uuid_at};
 use crate::store::sql::writer::WriteTx;
@@ -108,13 +108,13 @@ impl Store {
     }
 
     /// Lists the admin keys, oldest first.
-    pub async fn list_admin_keys(&self) -> Result<Vec<Key>, StoreError> {
+    pub async fn list_admin_keys(&self) -> Result<Vec<notify_core::AdminKey>, StoreError> {
         self.read(|connection| {
             let keys = connection
                 .prepare_cached(
                     "select id, name, hint, created_at, last_used_at from admin_keys order by no",
                 )?
-                .query_map([], key_of)?
+                .query_map([], listed_key_of)?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(keys)
         })
@@ -294,6 +294,16 @@ pub(super) fn delete_expired_sessions(
             i64::try_from(rows_max).unwrap_or(i64::MAX)
         ])?;
     Ok(deleted as u64)
+}
+
+fn listed_key_of(row: &Row<'_>) -> sql::Result<notify_core::AdminKey> {
+    Ok(notify_core::AdminKey {
+        id: KeyId(uuid_at(row, 0)?),
+        name: row.get(1)?,
+        hint: row.get(2)?,
+        created_at: Timestamp(row.get(3)?),
+        last_used_at: row.get::<Option<i64>>(4)?.map(Timestamp),
+    })
 }
 
 pub(super) fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ mod faults;
 mod fixtures;
 mod hooks;
 mod idempotency;
+mod keys;
 mod listings;
 mod notifications;
 mod operations;

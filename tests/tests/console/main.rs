@@ -209,11 +209,70 @@ async fn pages_allow_no_foreign_script_frame_or_cache() -> Result<()> {
     Ok(())
 }
 
+/// The text between two others.
+fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
+    let rest = text.split_once(start).map_or("", |(_, rest)| rest);
+    rest.split_once(end).map_or("", |(found, _)| found)
+}
+
+/// The form of a new API key for everything, as a browser sends it.
+fn key_form(name: &str) -> Vec<(&str, &str)> {
+    let scopes = ["read", "send", "devices", "content", "webhooks"].map(|scope| ("scopes", scope));
+    [("name", name)].into_iter().chain(scopes).collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_makes_a_key_with_the_ticked_scopes() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let dashboard = format!("apps/{app}");
+    let form = [("name", "shop"), ("scopes", "read"), ("scopes", "send")];
+    let page = operator.submit(&dashboard, &form).await?;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("nk_") && !page.text.contains("Register a device with it"));
+    // Without a box, the form comes back, and no key is made.
+    let page = operator.submit(&dashboard, &[("name", "none")]).await?;
+    assert!(page.text.contains("must hold at least 1 scope") && page.text.contains("\"none\""));
+    let mut form = key_form("backend");
+    form.push(("lifetime", "90"));
+    operator.submit(&dashboard, &form).await?.is(200);
+    let keys = server.admin().get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
+    let keys: Vec<_> = keys["keys"].as_array().unwrap().iter().skip(1).collect();
+    assert_eq!(keys.len(), 2);
+    assert_eq!((&keys[0]["name"], &keys[0]["scopes"]), (&json!("shop"), &json!(["read", "send"])));
+    let lifetime = |key: &Value| {
+        Some(key["expires_at"].as_i64()? - key["created_at"].as_i64().unwrap_or_default())
+    };
+    assert_eq!((lifetime(keys[0]), lifetime(keys[1])), (None, Some(90 * 86_400_000)));
+    let page = operator.get(&dashboard).await.text;
+    assert!(page.contains("read, send</td>") && page.contains("everything</td>"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn rotating_a_key_on_the_dashboard_shows_its_successor() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let path = format!("/admin/v1/apps/{app}/keys");
+    let old = server.admin().post(&path, &json!({"name": "till", "scopes": ["read"]})).await.ok();
+    let id = old["id"].as_str().unwrap();
+    let rotate = format!("apps/{app}/keys/{id}/rotate");
+    let page = operator.submit(&rotate, &[("overlap", "0")]).await?;
+    assert_eq!(page.status, 200);
+    let key = between(&page.text, "<code id=\"secret\">", "<");
+    assert!(page.text.contains("The API key “till”") && page.text.contains("expired</span>"));
+    Caller::app(server.origin(), key).get("/v1/devices").await.ok();
+    let old = Caller::app(server.origin(), old["api_key"].as_str().unwrap());
+    old.get("/v1/devices").await.is(401);
+    operator.submit(&format!("apps/{app}/keys/{app}/rotate"), &[]).await?.is(404);
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_dashboard_makes_a_key_that_works_and_shows_it_once() -> Result<()> {
     let server = TestServer::without_providers().await;
     let (operator, app) = (operator(&server).await?, first_app(&server).await);
-    let page = operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?;
+    let page = operator.submit(&format!("apps/{app}"), &key_form("backend")).await?;
     assert_eq!(page.status, 200);
     let start = page.text.find("nk_").unwrap();
     let key: String = page.text[start..]
@@ -249,7 +308,7 @@ async fn each_change_in_the_console_is_in_the_audit_trail_without_secrets() -> R
     let app = first_app(&server).await;
     server.caller().post("/v1/devices", &android("phone")).await.ok();
     operator.submit("new-app", &[("name", "Shop"), ("language", "de")]).await?.is(303);
-    operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?.is(200);
+    operator.submit(&format!("apps/{app}"), &key_form("backend")).await?.is(200);
     operator.submit(&format!("apps/{app}/settings"), &[("name", "New")]).await?.is(303);
     let device = format!("apps/{app}/devices/phone");
     operator.submit(&format!("{device}/tag"), &[("name", "vip")]).await?.is(303);

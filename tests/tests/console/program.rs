@@ -37,7 +37,12 @@ async fn the_dashboard_makes_an_api_key_that_works_in_curl_as_shown() -> Result<
     let operator = Operator::sign_in(&server.origin, &admin_key).await?;
     let app = server.admin().get("/admin/v1/apps").await.ok()["apps"][0]["id"].clone();
     let app = app.as_str().context("an id")?;
-    let page = operator.submit(&format!("apps/{app}"), &[("name", "backend")]).await?;
+    let page = operator
+        .submit(
+            &format!("apps/{app}"),
+            &[("name", "backend"), ("scopes", "read"), ("scopes", "devices")],
+        )
+        .await?;
     let between = |start: &str, end: &str| {
         let (_, rest) = page.text.split_once(start).with_context(|| page.text.clone())?;
         anyhow::Ok(unescaped(rest.split(end).next().unwrap_or_default()))

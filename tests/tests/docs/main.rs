@@ -135,6 +135,7 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps" => request::<CreateApp>,
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
+        "POST /admin/v1/apps/{id}/keys/{key_id}/rotate" => request::<notify_core::RotateKey>,
         "PUT /admin/v1/apps/{id}/web" => request::<SetWebAccess>,
         "POST /admin/v1/keys" => request::<notify_core::CreateAdminKey>,
         "PATCH /admin/v1/keys/{key_id}" => request::<notify_core::RenameKey>,
@@ -202,7 +203,9 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps" => answer::<AppCreated>,
         "GET /admin/v1/apps" => answer::<AppList>,
         "GET /admin/v1/apps/{id}" => answer::<App>,
-        "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,
+        "POST /admin/v1/apps/{id}/keys" | "POST /admin/v1/apps/{id}/keys/{key_id}/rotate" => {
+            answer::<KeyCreated>
+        }
         "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
         "GET /admin/v1/apps/{id}/web" => answer::<WebAccess>,
         "GET /web/v1/{app_id}" => answer::<WebConfig>,
@@ -214,7 +217,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
         "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
         "POST /admin/v1/keys" => answer::<notify_core::AdminKeyCreated>,
-        "GET /admin/v1/keys" => answer::<KeyList>,
+        "GET /admin/v1/keys" => answer::<notify_core::AdminKeyList>,
         "GET /admin/v1/sessions" => answer::<notify_core::SessionList>,
         "GET /admin/v1/audit" => answer::<notify_core::AuditList>,
         "POST /admin/v1/playground" | "GET /admin/v1/playground" => {

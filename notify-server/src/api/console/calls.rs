@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt;
-use notify_core::{App, AppId, AppStatus, AuditSource};
+use notify_core::{App, AppId, AppStatus, AuditSource, KeyTerms};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,7 +87,8 @@ impl Visit {
     /// 404 if it does not exist.
     pub(super) async fn scope_of(&self, id: AppId) -> Result<AppScope, ApiError> {
         let (no, app) = self.ctx.api.store.app(id).await?;
-        let access = AppAccess { no, app: app.clone(), key: self.session.access.key.id };
+        let key = self.session.access.key.id;
+        let access = AppAccess { no, app: app.clone(), key, terms: KeyTerms::default() };
         Ok(AppScope { app, no, caller: Caller::App(access.into()) })
     }
 

@@ -31,7 +31,13 @@ pub(crate) async fn register(
 /// `GET /v1/devices/{device_id}`.
 pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Device>, ApiError> {
     let id = ctx.device_id()?;
-    Ok(JsonReply::ok(ctx.api.store.device(ctx.app_no(), id).await?))
+    let device = ctx.api.store.device(ctx.app_no(), id).await?;
+    Ok(JsonReply::ok(as_readable(&ctx, device)))
+}
+
+/// A device without its address, unless the caller may read it.
+fn as_readable(ctx: &RequestCtx, device: Device) -> Device {
+    if ctx.may_read_addresses() { device } else { device.without_address() }
 }
 
 /// `GET /v1/devices`.
@@ -57,7 +63,8 @@ pub(crate) async fn list(
     let filter = DeviceFilter { platform, tag, state, address: push_token, user, condition };
     let request = PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor };
     let page = ctx.api.store.list_devices(ctx.app_no(), filter, request).await?;
-    Ok(JsonReply::ok(DeviceList { devices: page.rows, next_cursor: page.next }))
+    let devices = page.rows.into_iter().map(|device| as_readable(&ctx, device)).collect();
+    Ok(JsonReply::ok(DeviceList { devices, next_cursor: page.next }))
 }
 
 /// `DELETE /v1/devices/{device_id}`.

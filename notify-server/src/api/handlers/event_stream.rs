@@ -1,6 +1,6 @@
 //! The event stream of an application (`text/event-stream`), from any position in its log. It ends
-//! when the client disconnects or reads too slowly, when its key is revoked or the session of its
-//! operator ends, or when the server stops. A client that reconnects with the last `id` misses nothing.
+//! when the client disconnects or reads too slowly, when its key is revoked or expires, when the session
+//! of its operator ends, or when the server stops. A client that reconnects with the last `id` misses nothing.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use http::{HeaderName, HeaderValue, header};
-use notify_core::{AppStatus, Query, StreamQuery, Timestamp};
+use notify_core::{Query, StreamQuery, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
@@ -112,7 +112,7 @@ impl StreamReader {
         match self {
             Self::ApiKey(hash) => {
                 let access = api.store.find_app_by_key(*hash).await?;
-                Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
+                Ok(access.is_some_and(|access| access.is_valid(api.clock.now())))
             }
             Self::Operator(session) => session.is_valid(api).await,
         }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use http::Method;
 use notify_core::schema::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
 use notify_core::{
-    CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, Parameter, ParameterForm,
+    CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, KeyScope, Parameter, ParameterForm,
     ProviderKind, SEGMENT_NAME_CHARS_MAX,
 };
 use serde::{Serialize, Serializer};
@@ -24,6 +24,7 @@ use utoipa::openapi::schema::{Object, Schema, Type};
 
 pub(crate) use self::responses::OtherResponse;
 use crate::api::handlers::docs_page;
+use crate::api::pipeline::scopes::scope_of;
 use crate::api::router::{Endpoint, RequestBody, placeholder, segments};
 
 const JSON: &str = "application/json";
@@ -212,7 +213,9 @@ fn operation(route: &Endpoint) -> Value {
             json!({ "required": required, "content": { media_type: content } });
     }
     if let Some(scheme) = security_scheme(route.path) {
-        operation["security"] = json!([{ scheme: [] }]);
+        // OpenAPI 3.1 lists here what a credential of any scheme must allow.
+        let scopes: Vec<KeyScope> = scope_of(route).into_iter().collect();
+        operation["security"] = json!([{ scheme: scopes }]);
     }
     operation
 }

@@ -9,6 +9,7 @@ use super::JSON;
 use super::reference;
 use crate::api::openapi::takes_idempotency_key;
 use crate::api::openapi::{Example, add_examples};
+use crate::api::pipeline::scopes::scope_of;
 use crate::api::router::{Endpoint, placeholder, segments};
 
 const HTML: &str = "text/html";
@@ -137,6 +138,7 @@ fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
     let rows = [
         (StatusCode::BAD_REQUEST, true),
         (StatusCode::UNAUTHORIZED, area.authenticates()),
+        (StatusCode::FORBIDDEN, scope_of(route).is_some()),
         (StatusCode::NOT_FOUND, names_resource),
         (StatusCode::CONFLICT, takes_idempotency_key(route)),
         (StatusCode::PAYLOAD_TOO_LARGE, has_body),
@@ -154,6 +156,7 @@ fn shared_response(status: StatusCode) -> (&'static str, &'static str) {
             "Unauthorized",
             "The credentials are missing or invalid, or the application is suspended",
         ),
+        StatusCode::FORBIDDEN => ("Forbidden", "The API key lacks the scope of this operation"),
         StatusCode::NOT_FOUND => ("NotFound", "A resource in the path or query does not exist"),
         StatusCode::CONFLICT => ("Conflict", "The `Idempotency-Key` was used with another body"),
         StatusCode::PAYLOAD_TOO_LARGE => ("PayloadTooLarge", "The body exceeds the limit"),
@@ -168,7 +171,7 @@ fn shared_response(status: StatusCode) -> (&'static str, &'static str) {
 
 /// The error responses that operations share.
 pub(super) fn shared() -> Value {
-    let statuses = [400, 401, 404, 409, 413, 429, 500, 503];
+    let statuses = [400, 401, 403, 404, 409, 413, 429, 500, 503];
     let mut shared = Map::new();
     for status in statuses.into_iter().filter_map(|status| StatusCode::from_u16(status).ok()) {
         let (name, description) = shared_response(status);

@@ -188,12 +188,12 @@ fn every_operation_lists_its_statuses() {
         assert!(statuses.contains_key("400") && statuses.contains_key("500"), "{name}");
     }
     for (name, expected) in [
-        ("post /v1/notifications", "200 400 401 409 413 429 500 503"),
-        ("get /v1/notifications/{id}", "200 400 401 404 429 500 503"),
-        ("get /v1/polls/{id}", "200 400 401 429 500 503"),
-        ("get /v1/enrichments/{campaign_id}", "200 304 400 401 404 429 500 503"),
-        ("patch /v1/users/{user_id}", "200 400 401 404 413 429 500 503"),
-        ("post /v1/segments/preview", "200 400 401 409 413 429 500 503"),
+        ("post /v1/notifications", "200 400 401 403 409 413 429 500 503"),
+        ("get /v1/notifications/{id}", "200 400 401 403 404 429 500 503"),
+        ("get /v1/polls/{id}", "200 400 401 403 429 500 503"),
+        ("get /v1/enrichments/{campaign_id}", "200 304 400 401 403 404 429 500 503"),
+        ("patch /v1/users/{user_id}", "200 400 401 403 404 413 429 500 503"),
+        ("post /v1/segments/preview", "200 400 401 403 409 413 429 500 503"),
         ("put /admin/v1/apps/{id}/web", "200 400 401 404 413 429 500 503"),
         ("post /web/v1/{app_id}/devices", "200 400 401 413 429 500 503"),
         ("get /docs/{file}", "200 400 404 500 503"),

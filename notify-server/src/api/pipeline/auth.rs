@@ -144,7 +144,8 @@ impl KeyCache {
         cache
     }
 
-    /// The active application whose API key has this hash; `None` if there is no such application.
+    /// The active application whose API key has this hash; `None` if there is no such application, or the
+    /// key has expired. The expiry is compared at each request, also for a cached key.
     pub(super) async fn app(
         &self,
         hash: [u8; 32],
@@ -152,13 +153,14 @@ impl KeyCache {
     ) -> Result<Option<Arc<AppAccess>>, StoreError> {
         let load = async {
             let access = self.store.find_app_by_key(hash).await?;
-            let active = access.filter(|access| access.app.status == AppStatus::Active);
-            if let Some(access) = &active {
+            let valid = access.filter(|access| access.is_valid(now));
+            if let Some(access) = &valid {
                 self.record_use(access.key, now);
             }
-            Ok(active.map(Arc::new))
+            Ok(valid.map(Arc::new))
         };
-        self.get_or_load(&self.apps, hash, load).await
+        let access = self.get_or_load(&self.apps, hash, load).await?;
+        Ok(access.filter(|access| access.is_valid(now)))
     }
 
     /// The admin key that has this hash; `None` if there is no such key.

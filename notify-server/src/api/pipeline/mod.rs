@@ -6,6 +6,7 @@ mod head;
 mod memory;
 mod rate_limits;
 mod request_body;
+pub(crate) mod scopes;
 mod site;
 mod web_origin;
 
@@ -121,6 +122,7 @@ impl Pipeline {
             }
             head::check_size(&request)?;
             let endpoint = route.endpoint()?;
+            scopes::check(&caller, endpoint)?;
             let (parts, incoming) = request.into_parts();
             let caller = self.inbound.authenticate(&self.api, caller, &parts).await?;
             let owner = Owner::of(&caller, client);

@@ -3,12 +3,17 @@
 use macro_rules_attribute::apply;
 use std::sync::{Arc, Mutex};
 
-use notify_core::{AppChange, AppId, AppStatus, KeyId, ProviderKind, Timestamp};
+use notify_core::{
+    AppChange, AppId, AppStatus, KeyId, KeyScope, KeyScopes, KeyTerms, ProviderKind, Timestamp,
+};
 use uuid::Uuid;
 
 use super::fixtures::{self, NOW};
 use super::is_unknown;
-use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, Store};
+use crate::store::{
+    AppNo, Change, ChangeListener, DeliveryChange, EXPIRED_KEYS_LISTED_MS, NewKey, ProviderRow,
+    Store,
+};
 
 #[apply(contract)]
 async fn bootstrap_creates_the_first_application_once(store: &Store) {
@@ -102,7 +107,7 @@ async fn applications_are_listed_oldest_first(store: &Store) {
 async fn key_finds_its_application_until_revoked(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
-    store.add_key(id, key.clone()).await.unwrap();
+    store.add_key(id, key.clone(), KeyTerms::default()).await.unwrap();
     let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
     assert_eq!((access.no, access.app.id, access.key), (no, id, key.id));
     let suspend = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
@@ -119,14 +124,99 @@ async fn revoking_a_key_of_another_application_fails(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let (other, _) = fixtures::named_app(store, "Other").await;
     let (first, second) = (fixtures::key(7), fixtures::key(8));
-    store.add_key(id, first.clone()).await.unwrap();
-    store.add_key(id, second.clone()).await.unwrap();
+    store.add_key(id, first.clone(), KeyTerms::default()).await.unwrap();
+    store.add_key(id, second.clone(), KeyTerms::default()).await.unwrap();
     assert!(is_unknown(&store.revoke_key(other, first.id).await));
     let keys = store.list_keys(id).await.unwrap();
     assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [first.id, second.id]);
     assert_eq!((keys[0].name.as_deref(), keys[0].last_used_at), (Some("backend"), None));
     assert_eq!(store.list_keys(other).await.unwrap(), []);
     assert!(is_unknown(&store.list_keys(AppId(Uuid::now_v7())).await));
+}
+
+#[apply(contract)]
+async fn a_key_has_its_scopes_and_its_expiry(store: &Store) {
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let some = KeyScopes::Only(vec![KeyScope::Read, KeyScope::Webhooks]);
+    for (byte, scopes) in [(7, KeyScopes::All), (8, some)] {
+        let key = fixtures::key(byte);
+        let expires_at = (byte == 8).then(|| NOW.plus_ms(1));
+        let terms = KeyTerms { scopes: scopes.clone(), expires_at };
+        store.add_key(id, key.clone(), terms.clone()).await.unwrap();
+        let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
+        assert_eq!((access.key, access.terms), (key.id, terms));
+        let listed = store.list_keys(id).await.unwrap();
+        let listed = listed.iter().find(|listed| listed.id == key.id).unwrap();
+        assert_eq!((&listed.scopes, listed.expires_at), (&scopes.to_vec(), expires_at));
+    }
+}
+
+#[apply(contract)]
+async fn a_rotated_key_ends_after_the_overlap_and_never_later(store: &Store) {
+    let (id, no) = fixtures::named_app(store, "Shop").await;
+    let (other, _) = fixtures::named_app(store, "Other").await;
+    let scopes = KeyScopes::Only(vec![KeyScope::Read]);
+    let hour = 3_600_000;
+    for (nth, lifetime, overlap, end, successor_end) in [
+        (0, None, hour, hour, None),
+        (1, None, 0, 0, None),
+        (2, Some(10 * hour), hour, hour, Some(10 * hour)),
+        (3, Some(hour), 10 * hour, hour, Some(hour)),
+    ] {
+        let (key, successor) = (fixtures::key(10 + nth), fixtures::key(20 + nth));
+        let ends = |ms: i64| NOW.plus_ms(ms);
+        let terms = KeyTerms { scopes: scopes.clone(), expires_at: lifetime.map(ends) };
+        store.add_key(id, key.clone(), terms).await.unwrap();
+        assert!(is_unknown(&store.rotate_key(other, key.id, successor.clone(), overlap).await));
+        let nameless = NewKey { name: None, ..successor.clone() };
+        store.rotate_key(id, key.id, nameless, overlap).await.unwrap();
+        let rotated = store.find_app_by_key(key.hash).await.unwrap().unwrap();
+        assert_eq!(rotated.terms.expires_at, Some(ends(end)), "{nth}");
+        assert!(!rotated.is_valid(ends(end)) && (end == 0 || rotated.is_valid(ends(end - 1))));
+        let new = store.find_app_by_key(successor.hash).await.unwrap().unwrap();
+        assert_eq!((new.no, new.key, &new.terms.scopes), (no, successor.id, &scopes));
+        assert_eq!(new.terms.expires_at, successor_end.map(ends), "{nth}");
+        let listed = store.list_keys(id).await.unwrap();
+        let listed = listed.iter().find(|listed| listed.id == successor.id).unwrap();
+        assert_eq!(listed.name, key.name);
+    }
+    assert!(store.list_keys(other).await.unwrap().is_empty(), "nothing was made there");
+    let unknown = KeyId(Uuid::now_v7());
+    assert!(is_unknown(&store.rotate_key(id, unknown, fixtures::key(30), hour).await));
+}
+
+#[apply(contract)]
+async fn a_second_rotation_plans_the_same_lifetime(store: &Store) {
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let terms = KeyTerms { expires_at: Some(NOW.plus_ms(1_000_000)), ..KeyTerms::default() };
+    let key = fixtures::key(1);
+    store.add_key(id, key.clone(), terms).await.unwrap();
+    // The first successor is lost, so the same key is rotated again.
+    for (byte, later) in [(2, 1_000), (3, 2_000)] {
+        let successor = NewKey { created_at: NOW.plus_ms(later), ..fixtures::key(byte) };
+        store.rotate_key(id, key.id, successor.clone(), 500).await.unwrap();
+        let access = store.find_app_by_key(successor.hash).await.unwrap().unwrap();
+        assert_eq!(access.terms.expires_at, Some(NOW.plus_ms(later + 1_000_000)));
+    }
+    let rotated = store.find_app_by_key(key.hash).await.unwrap().unwrap();
+    assert_eq!(rotated.terms.expires_at, Some(NOW.plus_ms(1_500)), "a rotation extends nothing");
+}
+
+#[apply(contract)]
+async fn a_new_key_removes_keys_that_expired_long_ago(store: &Store) {
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let terms = KeyTerms { expires_at: Some(NOW.plus_ms(1)), ..KeyTerms::default() };
+    let (expired, lasting) = (fixtures::key(1), fixtures::key(2));
+    store.add_key(id, expired.clone(), terms).await.unwrap();
+    store.add_key(id, lasting.clone(), KeyTerms::default()).await.unwrap();
+    for (byte, later, is_listed) in [(3, 1, true), (4, 2, false)] {
+        let created_at = NOW.plus_ms(EXPIRED_KEYS_LISTED_MS + later);
+        let key = NewKey { created_at, ..fixtures::key(byte) };
+        store.add_key(id, key, KeyTerms::default()).await.unwrap();
+        let listed = store.list_keys(id).await.unwrap();
+        assert_eq!(listed.iter().any(|key| key.id == expired.id), is_listed);
+        assert!(listed.iter().any(|key| key.id == lasting.id));
+    }
 }
 
 #[apply(contract)]
@@ -142,7 +232,7 @@ async fn admin_keys_find_no_application(store: &Store) {
 async fn last_use_of_a_key_never_decreases(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
-    store.add_key(id, key.clone()).await.unwrap();
+    store.add_key(id, key.clone(), KeyTerms::default()).await.unwrap();
     let later = NOW.plus_ms(60_000);
     let unknown = (KeyId(Uuid::now_v7()), NOW);
     store.touch_keys(vec![(key.id, later), unknown], vec![]).await.unwrap();
@@ -155,7 +245,7 @@ async fn deleting_an_application_keeps_others(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let (other_id, other) = fixtures::named_app(store, "Other").await;
     for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
-        store.add_key(id, fixtures::key(byte)).await.unwrap();
+        store.add_key(id, fixtures::key(byte), KeyTerms::default()).await.unwrap();
         let (_, keys) = fixtures::retried(store, app, 3).await;
         assert_eq!(keys.len(), 3);
         fixtures::tagged(store, app, "d000", "vip", true).await;

@@ -1,6 +1,6 @@
 //! An application with rows in every table, for checks of all tables.
 
-use notify_core::ProviderKind;
+use notify_core::{KeyTerms, ProviderKind};
 
 use super::fixtures::{self, NOW, android};
 use super::{breakers, feeds, maintenance, polls, unregistered, users, web, webhooks};
@@ -10,7 +10,7 @@ use crate::store::{AppNo, Store};
 /// store is closed. `nth` distinguishes several.
 pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     let (id, app) = fixtures::named_app(store, &format!("App {nth}")).await;
-    store.add_key(id, fixtures::key(nth)).await.unwrap();
+    store.add_key(id, fixtures::key(nth), KeyTerms::default()).await.unwrap();
     fixtures::provider(store, id, ProviderKind::Fcm).await;
     maintenance::ended(store, app).await;
     unregistered::one_of_each(store, app).await;

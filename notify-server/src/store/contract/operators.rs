@@ -1,7 +1,7 @@
 //! Admin keys, sessions of the console, and the audit trail.
 
 use macro_rules_attribute::apply;
-use notify_core::{AppId, AuditEntry, AuditSource, KeyId, SessionId};
+use notify_core::{AppId, AuditEntry, AuditSource, KeyId, KeyTerms, SessionId};
 use uuid::Uuid;
 
 use super::fixtures::{self, NOW};
@@ -188,7 +188,7 @@ async fn a_change_and_its_audit_entry_are_stored_together(store: &Store) {
         record_next_write(entry("create_api_key", Some(id)));
         let key = fixtures::key(7);
         set_object(&key.id);
-        store.add_key(id, key.clone()).await.unwrap();
+        store.add_key(id, key.clone(), KeyTerms::default()).await.unwrap();
         // Only the first write of a request is the change that the operator asked for.
         store.check().await.unwrap();
         key.id

@@ -16,7 +16,9 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
     let app = admin.create_app(&shop).await?.id;
     assert_eq!(admin.get_app(app).await?.language, "de");
-    let key = admin.create_key(app, &CreateKey { name: Some("backend".into()) }).await?;
+    let key = admin
+        .create_key(app, &CreateKey { name: Some("backend".into()), ..CreateKey::default() })
+        .await?;
     let shop = Client::builder(server.origin()).api_key(key.api_key.as_str()).retries(0).build()?;
     assert_eq!(shop.devices().list(&ListDevices::default()).await?.devices, []);
 

@@ -105,6 +105,8 @@ fn administration() -> Vec<Call> {
         call("revoke_key", delete("/admin/v1/apps/{app}/keys/{made}"), keys)
             .after(vec![post(keys, json!({}))])
             .again(404),
+        call("rotate_key", post("/admin/v1/apps/{app}/keys/{made}/rotate", json!({})), keys)
+            .after(vec![post(keys, json!({}))]),
         call("put_provider", webpush(), providers),
         call("delete_provider", delete(providers), providers).after(vec![webpush()]).again(404),
         Call::unseen(

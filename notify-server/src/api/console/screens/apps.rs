@@ -3,8 +3,9 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    App, AppStatus, CreateKey, DeviceStatistics, Key, KeyCreated, KeyId, KeyList, NotificationDay,
-    NotificationList, NotificationStatistics, ProviderList, Success, UpdateApp,
+    ApiKey, App, AppStatus, CreateKey, DeviceStatistics, KeyCreated, KeyId, KeyList, KeyScope,
+    NotificationDay, NotificationList, NotificationStatistics, ProviderList, RotateKey, Success,
+    Timestamp, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -22,6 +23,17 @@ use crate::api::router::Endpoint;
 /// The choice of days of the chart on the Dashboard; the first one is the default.
 const CHART_DAYS: [i64; 3] = [30, 90, 366];
 const DAY_MS: i64 = 86_400_000;
+/// The choice of lifetimes of a new key, in days, and how the form names them; the first one is the default.
+const LIFETIMES: [(&str, &str); 5] = [
+    ("", "never"),
+    ("30", "in 30 days"),
+    ("90", "in 90 days"),
+    ("365", "in 365 days"),
+    ("730", "in 730 days"),
+];
+/// The choice of overlaps of a rotation, in hours, and how the form names them; the first one is the default.
+const OVERLAPS: [(&str, &str); 4] =
+    [("24", "one day"), ("168", "one week"), ("720", "30 days"), ("0", "no time: at once")];
 /// The notifications on the Dashboard.
 const LAST_NOTIFICATIONS: u32 = 5;
 
@@ -29,6 +41,7 @@ pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}", show_dashboard),
         action("/console/apps/{app}", create_key),
+        action("/console/apps/{app}/keys/{key}/rotate", rotate_key),
         action("/console/apps/{app}/keys/{key}/revoke", revoke_key),
         screen("/console/apps/{app}/settings", settings),
         action("/console/apps/{app}/settings", update),
@@ -54,7 +67,10 @@ struct Dashboard {
     chart: String,
     first_day: String,
     last_day: String,
-    keys: Vec<Key>,
+    keys: Vec<KeyRow>,
+    new_key: NewKeyForm,
+    lifetimes: [(&'static str, &'static str); LIFETIMES.len()],
+    overlaps: [(&'static str, &'static str); OVERLAPS.len()],
     notifications: Vec<Row>,
 }
 
@@ -62,7 +78,65 @@ struct Dashboard {
 struct CreatedKey {
     name: String,
     secret: String,
-    example: String,
+    /// A request that registers a device, if the key may do that.
+    example: Option<String>,
+}
+
+/// An API key of the list.
+struct KeyRow {
+    key: ApiKey,
+    /// What the key may do, in words.
+    scopes: String,
+    has_expired: bool,
+}
+
+impl KeyRow {
+    fn of(key: ApiKey, now: Timestamp) -> Self {
+        let has_expired = key.expires_at.is_some_and(|expires_at| expires_at <= now);
+        let names: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        let has_all = names.len() == KeyScope::ALL.len();
+        let scopes = if has_all { "everything".to_owned() } else { names.join(", ") };
+        Self { key, scopes, has_expired }
+    }
+}
+
+/// The form of a new API key.
+struct NewKeyForm {
+    problems: Problems,
+    name: String,
+    scopes: Vec<ScopeBox>,
+    /// The chosen lifetime.
+    lifetime: String,
+}
+
+/// The box of a scope in the form of a new key.
+struct ScopeBox {
+    name: &'static str,
+    about: &'static str,
+    is_ticked: bool,
+}
+
+impl NewKeyForm {
+    fn new(name: String, ticked: &[String], lifetime: String, problems: Problems) -> Self {
+        let scopes = KeyScope::ALL.map(|scope| ScopeBox {
+            name: scope.as_str(),
+            about: match scope {
+                KeyScope::Read => "read everything; the addresses of devices only with “devices”",
+                KeyScope::Send => "create, preview and cancel notifications",
+                KeyScope::Devices => "change devices, tags, attributes and users; report events",
+                KeyScope::Content => "change campaigns, feeds and segments",
+                KeyScope::Webhooks => "change webhooks",
+            },
+            is_ticked: ticked.iter().any(|name| name == scope.as_str()),
+        });
+        Self { problems, name, scopes: scopes.into(), lifetime }
+    }
+
+    /// The form before anything is entered. A key may do everything unless the operator limits it.
+    fn blank() -> Self {
+        let all = KeyScope::NAMES.map(str::to_owned);
+        Self::new(String::new(), &all, String::new(), Problems::default())
+    }
 }
 
 /// A step towards the first notification.
@@ -96,10 +170,14 @@ struct Totals {
 }
 
 async fn show_dashboard(visit: Visit) -> Result<Response, ApiError> {
-    dashboard(visit, None).await
+    dashboard(visit, None, NewKeyForm::blank()).await
 }
 
-async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response, ApiError> {
+async fn dashboard(
+    visit: Visit,
+    created: Option<CreatedKey>,
+    new_key: NewKeyForm,
+) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Dashboard", "Dashboard").await?;
     let app = format!("/admin/v1/apps/{}", scope.app.id);
@@ -116,6 +194,7 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
     let steps = first_steps(&keys, !providers.is_empty(), devices.total > 0, &list);
     let day =
         |day: Option<&NotificationDay>| day.map(|day| format::day(&day.date)).unwrap_or_default();
+    let now = visit.ctx.received_at;
     let page = Dashboard {
         first_day: day(statistics.days.first()),
         last_day: day(statistics.days.last()),
@@ -147,7 +226,10 @@ async fn dashboard(visit: Visit, created: Option<CreatedKey>) -> Result<Response
         scope,
         created,
         steps,
-        keys,
+        keys: keys.into_iter().map(|key| KeyRow::of(key, now)).collect(),
+        new_key,
+        lifetimes: LIFETIMES,
+        overlaps: OVERLAPS,
     };
     show(&page)
 }
@@ -176,7 +258,7 @@ fn chart_of(statistics: &NotificationStatistics) -> String {
 
 /// The steps to a first notification; empty once something was sent.
 fn first_steps(
-    keys: &[Key],
+    keys: &[ApiKey],
     has_provider: bool,
     has_device: bool,
     list: &NotificationList,
@@ -197,11 +279,44 @@ async fn create_key(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let path = format!("/admin/v1/apps/{}/keys", scope.app.id);
     let name = form.optional("name");
-    let request = CreateKey { name: name.clone() };
-    let key: KeyCreated = visit.change_admin(Method::POST, &path, &request).await?;
-    let example = register_example(&visit, &key.api_key);
+    let ticked: Vec<String> = form.all("scopes").map(str::to_owned).collect();
+    // All boxes mean everything, including the scopes of later versions.
+    let has_all = KeyScope::NAMES.iter().all(|name| ticked.iter().any(|ticked| ticked == name));
+    let scopes = (!has_all).then(|| ticked.clone());
+    let lifetime = form.text("lifetime").to_owned();
+    let days = lifetime.parse::<u16>().ok();
+    let expires_at = days.map(|days| visit.ctx.received_at.plus_ms(i64::from(days) * DAY_MS));
+    let request = CreateKey { name: name.clone(), scopes, expires_at };
+    let key: KeyCreated = match visit.change_admin(Method::POST, &path, &request).await {
+        Ok(key) => key,
+        Err(error) => {
+            let problems = Problems::of(error)?;
+            let form = NewKeyForm::new(name.unwrap_or_default(), &ticked, lifetime, problems);
+            return dashboard(visit, None, form).await;
+        }
+    };
+    let may_register = ticked.iter().any(|name| name == KeyScope::Devices.as_str());
+    let example = may_register.then(|| register_example(&visit, &key.api_key));
     let name = name.unwrap_or_else(|| "without a name".to_owned());
-    dashboard(visit, Some(CreatedKey { name, secret: key.api_key, example })).await
+    let created = CreatedKey { name, secret: key.api_key, example };
+    dashboard(visit, Some(created), NewKeyForm::blank()).await
+}
+
+async fn rotate_key(visit: Visit, form: Form) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let key: KeyId = visit.ctx.id("key")?;
+    let path = format!("/admin/v1/apps/{}/keys", scope.app.id);
+    let hours = form.text("overlap").parse::<u16>().ok();
+    let request = RotateKey { overlap_seconds: hours.map(|hours| u32::from(hours) * 3_600) };
+    let KeyList { keys } = visit.admin(&path).await?;
+    let rotated = keys.into_iter().find(|listed| listed.id == key).ok_or(ApiError::NotFound)?;
+    let path = format!("{path}/{key}/rotate");
+    let created: KeyCreated = visit.change_admin(Method::POST, &path, &request).await?;
+    let may_register = rotated.scopes.contains(&KeyScope::Devices);
+    let example = may_register.then(|| register_example(&visit, &created.api_key));
+    let name = rotated.name.unwrap_or_else(|| "without a name".to_owned());
+    let created = CreatedKey { name, secret: created.api_key, example };
+    dashboard(visit, Some(created), NewKeyForm::blank()).await
 }
 
 async fn revoke_key(visit: Visit, _: Form) -> Result<Response, ApiError> {

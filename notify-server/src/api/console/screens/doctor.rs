@@ -113,6 +113,7 @@ pub(super) fn page_of(finding: &Finding, app: AppId) -> Option<Link> {
             Some(Link { name: "Webhooks".to_owned(), path: format!("apps/{app}/webhooks") })
         }
         ("feed", _) => Some(Link { name: "Feeds".to_owned(), path: format!("apps/{app}/feeds") }),
+        ("key", _) => Some(Link { name: "API keys".to_owned(), path: format!("apps/{app}#keys") }),
         _ => None,
     }
 }

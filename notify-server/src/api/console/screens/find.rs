@@ -2,7 +2,7 @@
 
 use askama::Template;
 use http::StatusCode;
-use notify_core::{App, AppId, FeedList, KeyList, SessionList};
+use notify_core::{AdminKeyList, App, AppId, FeedList, KeyList, SessionList};
 use serde_json::Value;
 use uuid::Uuid;
 use warp::reply::Response;
@@ -80,7 +80,7 @@ async fn in_installation(visit: &Visit, id: &str) -> Result<Option<String>, ApiE
     if exists(visit.admin::<App>(&format!("/admin/v1/apps/{id}")).await)? {
         return Ok(Some(format!("apps/{id}")));
     }
-    let KeyList { keys } = visit.admin("/admin/v1/keys").await?;
+    let AdminKeyList { keys } = visit.admin("/admin/v1/keys").await?;
     let SessionList { sessions, .. } = visit.admin("/admin/v1/sessions").await?;
     let is_key = keys.iter().any(|key| key.id.0 == id);
     let is_session = sessions.iter().any(|session| session.id.0 == id);

@@ -3,8 +3,8 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    AdminKeyCreated, App, AppId, AuditEntry, AuditList, CreateAdminKey, Key, KeyId, KeyList,
-    RenameKey, Session, SessionId, SessionList, Success,
+    AdminKey, AdminKeyCreated, AdminKeyList, App, AppId, AuditEntry, AuditList, CreateAdminKey,
+    KeyId, RenameKey, Session, SessionId, SessionList, Success,
 };
 use warp::reply::Response;
 
@@ -36,7 +36,7 @@ struct AdminKeys {
     problems: Problems,
     /// An admin key that was just created, which only this response shows.
     created: Option<String>,
-    keys: Vec<Key>,
+    keys: Vec<AdminKey>,
     /// The key of this session.
     current: KeyId,
     sessions: Vec<SessionRow>,
@@ -62,7 +62,7 @@ async fn keys(
     problems: Problems,
 ) -> Result<Response, ApiError> {
     let layout = visit.layout("Admin keys", "Admin keys").await?;
-    let KeyList { keys } = visit.admin("/admin/v1/keys").await?;
+    let AdminKeyList { keys } = visit.admin("/admin/v1/keys").await?;
     let path = format!("/admin/v1/sessions?cursor={}", encoded(&visit.query("cursor")?));
     let list: SessionList = visit.admin(&path).await?;
     let label = |id: KeyId| {

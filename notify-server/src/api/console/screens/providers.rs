@@ -146,6 +146,7 @@ impl Facts {
             channels: vec![channel.clone()],
             webhooks: Vec::new(),
             feeds: Vec::new(),
+            expiring_keys: Vec::new(),
             ..self.diagnostics.clone()
         };
         let findings = self.check(only, Vec::new()).into_iter();
@@ -159,6 +160,7 @@ impl Facts {
             channels: Vec::new(),
             webhooks: Vec::new(),
             feeds: Vec::new(),
+            expiring_keys: Vec::new(),
             ..self.diagnostics.clone()
         };
         let findings = self.check(only, vec![ProviderFacts { view, test: Ok(test) }]).into_iter();

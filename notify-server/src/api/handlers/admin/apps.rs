@@ -1,8 +1,8 @@
 //! Applications, their API keys, and browser access to them.
 
 use notify_core::{
-    App, AppChange, AppCreated, AppId, AppList, CreateKey, KeyCreated, KeyList, NewApp, NoQuery,
-    PageQuery, Success, WebAccess,
+    App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyId, KeyList, KeyRotation, NewApiKey,
+    NewApp, NoQuery, PageQuery, Success, WebAccess,
 };
 use uuid::Uuid;
 
@@ -57,12 +57,26 @@ pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
 /// stored for repeated requests.
 pub(crate) async fn create_key(
     ctx: RequestCtx,
-    key: CreateKey,
+    key: NewApiKey,
 ) -> Result<JsonReply<KeyCreated>, ApiError> {
     let fresh = make_key(KeyKind::Api, key.name, ctx.received_at);
     let id = fresh.stored.id;
     audit::set_object(&id);
-    ctx.api.store.add_key(ctx.id("id")?, fresh.stored).await?;
+    ctx.api.store.add_key(ctx.id("id")?, fresh.stored, key.terms).await?;
+    Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
+}
+
+/// `POST /admin/v1/apps/{id}/keys/{key_id}/rotate`. As for [`create_key`], only this response shows the
+/// key.
+pub(crate) async fn rotate_key(
+    ctx: RequestCtx,
+    rotation: KeyRotation,
+) -> Result<JsonReply<KeyCreated>, ApiError> {
+    let rotated: KeyId = ctx.id("key_id")?;
+    let fresh = make_key(KeyKind::Api, None, ctx.received_at);
+    let id = fresh.stored.id;
+    let app = ctx.id("id")?;
+    ctx.api.store.rotate_key(app, rotated, fresh.stored, rotation.overlap_ms).await?;
     Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
 }
 

@@ -1,8 +1,9 @@
 //! Diagnostics for operators: the server's settings and problems, and those of an application.
 
 use notify_core::{
-    AppDiagnostics, ChannelDiagnostics, Diagnostics, Feed, FeedStatus, IdentifierCount,
-    IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
+    ApiKey, AppDiagnostics, AppId, ChannelDiagnostics, Diagnostics, Feed, FeedStatus,
+    IdentifierCount, IosDiagnostics, KEY_EXPIRY_NOTICE_MS, NoQuery, Platform, ProviderKind,
+    StorageDiagnostics, Webhook,
 };
 
 use super::providers::ProviderStatuses;
@@ -62,6 +63,7 @@ pub(crate) async fn app(
         channels: channels(&ctx, app_no, &rows).await?,
         webhooks: webhooks(&ctx, app_no).await?,
         feeds: feeds(&ctx, app_no).await?,
+        expiring_keys: expiring_keys(&ctx, app).await?,
     }))
 }
 
@@ -70,6 +72,16 @@ async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError
     let all = ctx.api.store.list_webhooks(app, page_of_all(WEBHOOKS_MAX), ctx.received_at).await?;
     let is_broken = |webhook: &Webhook| !webhook.enabled || webhook.failing_since.is_some();
     Ok(all.rows.into_iter().filter(is_broken).collect())
+}
+
+/// API keys that expire soon, and have not expired yet.
+async fn expiring_keys(ctx: &RequestCtx, app: AppId) -> Result<Vec<ApiKey>, ApiError> {
+    let is_expiring = |key: &ApiKey| {
+        key.expires_at.is_some_and(|expires_at| {
+            (1..=KEY_EXPIRY_NOTICE_MS).contains(&expires_at.ms_since(ctx.received_at))
+        })
+    };
+    Ok(ctx.api.store.list_keys(app).await?.into_iter().filter(is_expiring).collect())
 }
 
 /// Feeds whose last fetches failed.

@@ -1,7 +1,7 @@
 //! Operators: admin keys, sessions of the console, and the audit trail.
 
 use notify_core::{
-    AdminKeyCreated, AuditList, CreateAdminKey, KeyId, KeyList, ListAudit, NoQuery, PageQuery,
+    AdminKeyCreated, AdminKeyList, AuditList, CreateAdminKey, KeyId, ListAudit, NoQuery, PageQuery,
     RenameKey, SessionList, Success,
 };
 
@@ -24,9 +24,12 @@ pub(crate) async fn create_key(
 }
 
 /// `GET /admin/v1/keys`.
-pub(crate) async fn list_keys(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<KeyList>, ApiError> {
+pub(crate) async fn list_keys(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<AdminKeyList>, ApiError> {
     let keys = ctx.api.store.list_admin_keys().await?;
-    Ok(JsonReply::ok(KeyList { keys }))
+    Ok(JsonReply::ok(AdminKeyList { keys }))
 }
 
 /// `PATCH /admin/v1/keys/{key_id}`.

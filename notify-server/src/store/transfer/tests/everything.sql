@@ -5,6 +5,7 @@ insert into apps (no, id, name, language, status, created_at, device_sequence) v
     (1, randomblob(16), 'Shop', 'en', 'active', 1, 600), (7, randomblob(16), 'Läden 🛍', 'de', 'suspended', 2, 0);
 insert into api_keys (no, app_no, id, hash, hint, name, created_at, last_used_at) values
     (3, 1, randomblob(16), randomblob(32), 'nk_…', null, 1, 5), (9, 7, randomblob(16), randomblob(32), '', 'x', 1, null);
+update api_keys set scopes = '["read"]', expires_at = 9, lifetime_ms = 8, publishable = '{"allowed_tags":["ü"]}' where no = 9;
 insert into admin_keys (no, id, hash, hint, created_at) values (1, randomblob(16), randomblob(32), 'na_…', 1);
 insert into providers values (1, 'apns', x'00ff', 1), (1, 'fcm', x'', 2);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 600)
