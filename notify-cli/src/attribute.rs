@@ -10,7 +10,8 @@ macro_rules! value_help {
     () => {
         "\
 A value is true or false, a number, or else a text. In double quotes it is always a text, in which
-`\\\"` and `\\\\` stand for `\"` and `\\`"
+`\\\"` and `\\\\` stand for `\"` and `\\`.
+A version needs double quotes, because `3.10` is the number 3.1"
     };
 }
 pub(crate) use value_help;

@@ -100,6 +100,13 @@ async fn send_makes_the_request() {
             "POST /v1/notifications".to_owned(),
             Some(json!({ "platforms": ["ios"], "url": "shop://inbox", "silent": true })),
         ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notification_commands_make_the_requests() {
+    check(vec![
         (
             "report --id mine --text Hi --platform web",
             created(),

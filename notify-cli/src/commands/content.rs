@@ -19,7 +19,7 @@ pub(crate) struct ContentArgs {
     #[arg(long)]
     title: Option<String>,
     /// The texts for devices of other languages, as JSON, or a file with it (`-` for standard input):
-    /// {"de": {"text": "…", "title": "…", "url": "…", "image_url": "…"}}.
+    /// `{"de": {"text": "…", "title": "…", "url": "…", "image_url": "…"}}`.
     #[arg(long, value_name = "FILE|JSON")]
     translations: Option<String>,
     /// Only devices that have this tag set to true.

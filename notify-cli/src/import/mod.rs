@@ -43,9 +43,10 @@ json` is accepted too. `sdk_type` is optional. UTF-16 files need a byte-order ma
 
 `tags` are set, and other tags stay: comma-separated names, or a JSON array of names and tags.
 `user_id` logs a user in; without it, the log-in stays. A column or member `attribute:NAME` sets
-that attribute, and an empty cell or null leaves it as it is. A cell is true or false, a number, or
-else a text; double quotes that are part of the cell make it a text. `attributes` is a JSON object
-with several of them, in which null removes one.
+that attribute of the device, which hides the attribute of its user with the same name. An empty
+cell or null leaves it as it is. A cell is true or false, a number, or else a text; double quotes
+that are part of the cell make it a text. Put versions in such quotes: `3.10` is the number 3.1.
+`attributes` is a JSON object with several attributes, in which null removes one.
 
 Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     browsers, buttons, campaigns, devices, notifications, polls,
-    support::{changed, errors_of},
+    support::{NOW, changed, errors_of},
 };
 
 /// Objects of any content. `features/3/data/data` is the data of a button.

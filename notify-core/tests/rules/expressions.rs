@@ -229,8 +229,8 @@ fn errors_have_a_position() {
         ("plan in (a, ", ")", VALUE),
         ("tag = ", "\"a", "the quotes are not closed"),
         ("tag = \"a", "\\n\"", "expected `\\\"` or `\\\\`"),
-        ("tag = ", "'a'", "unexpected character; a text can be in quotes"),
-        ("tag = a ", "& tag = b", "unexpected character; a text can be in quotes"),
+        ("tag = ", "'a'", "unexpected character; a text can be in double quotes"),
+        ("tag = a ", "& tag = b", "unexpected character; a text can be in double quotes"),
         ("tag = größe ", "x", "expected `and`, `or` or the end"),
     ]);
 }
@@ -310,7 +310,10 @@ fn errors_show_the_line() {
     assert_eq!(lines[0].chars().nth(lines[1].chars().count() - 1), Some('x'));
     // Characters that control a terminal are not shown.
     let error = shown("tag = \u{1b}[2J");
-    assert_eq!(error, "tag = \u{fffd}[2J\n      ^\nunexpected character; a text can be in quotes");
+    assert_eq!(
+        error,
+        "tag = \u{fffd}[2J\n      ^\nunexpected character; a text can be in double quotes"
+    );
 }
 
 fn check_random(expression: &str) {

@@ -108,6 +108,10 @@ fn fields_have_one_type() {
         check_types::<CreateNotification>(&full(), &[(pointer, "true or false")]);
     }
     check_types::<CreateNotification>(&full(), &[("/ios_options/relevance_score", "a number")]);
+}
+
+#[test]
+fn items_have_one_type() {
     check::<CreateNotification>(
         &full(),
         &[

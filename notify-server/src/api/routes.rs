@@ -80,6 +80,7 @@ pub(crate) fn routes() -> Vec<Endpoint> {
     routes.extend(user_routes());
     routes.extend(campaign_routes());
     routes.extend(webhook_routes());
+    routes.extend(app_key_routes());
     routes.extend(admin_routes());
     routes.extend(operator_routes());
     #[cfg(feature = "sandbox")]
@@ -267,6 +268,23 @@ fn campaign_routes() -> Vec<Endpoint> {
     ]
 }
 
+fn app_key_routes() -> Vec<Endpoint> {
+    vec![
+        post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", apps::create_key)
+            .id("create_api_key")
+            .summary("Create an API key, which is shown only once"),
+        get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", apps::list_keys)
+            .id("list_api_keys")
+            .summary("List API keys without their secrets"),
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", apps::revoke_key)
+            .id("revoke_api_key")
+            .summary("Revoke an API key"),
+        post::<RotateKey, KeyCreated>("/admin/v1/apps/{id}/keys/{key_id}/rotate", apps::rotate_key)
+            .id("rotate_api_key")
+            .summary("Create the successor of an API key, which expires after an overlap"),
+    ]
+}
+
 fn admin_routes() -> Vec<Endpoint> {
     vec![
         post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
@@ -284,18 +302,6 @@ fn admin_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/admin/v1/apps/{id}", apps::delete)
             .id("delete_app")
             .summary("Delete an application with all its data"),
-        post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", apps::create_key)
-            .id("create_api_key")
-            .summary("Create an API key, which is shown only once"),
-        get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", apps::list_keys)
-            .id("list_api_keys")
-            .summary("List API keys without their secrets"),
-        delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", apps::revoke_key)
-            .id("revoke_api_key")
-            .summary("Revoke an API key"),
-        post::<RotateKey, KeyCreated>("/admin/v1/apps/{id}/keys/{key_id}/rotate", apps::rotate_key)
-            .id("rotate_api_key")
-            .summary("Create the successor of an API key, which expires after an overlap"),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
             .id("list_providers")
             .summary("List configured providers without their secrets"),

@@ -120,6 +120,15 @@ impl RetryTask {
         }
     }
 
+    /// Whether the engine stops, or the lease expired since the claim, so that other servers may have
+    /// claimed these retries.
+    fn must_give_back(&self, now: Timestamp) -> bool {
+        let context = &self.lane.context;
+        context.stop.is_cancelled()
+            || !context.membership.is_valid(now)
+            || self.lease_generation != context.membership.lease_generation()
+    }
+
     /// Starts retries until none is left or permits are missing.
     async fn start_ready(
         &mut self,
@@ -159,20 +168,16 @@ impl RetryTask {
             if version != self.lane.provider_version() || missed_cancellation {
                 continue;
             }
-            let (provider, message) = match mode {
-                DeliveryMode::Send(mode) => {
-                    let message = dispatch.message_for(retry.key, &mode, &fields);
-                    (mode.provider, message)
-                }
+            let (provider, payload) = match mode {
+                DeliveryMode::Send(mode) => match dispatch.message_for(retry.key, &mode, &fields) {
+                    Ok(payload) => (mode.provider, payload),
+                    Err(reason) => {
+                        self.settle_front(Outcome::Failed, reason);
+                        continue;
+                    }
+                },
                 DeliveryMode::Settle { settled, reason } => {
                     self.settle_front(settled, reason);
-                    continue;
-                }
-            };
-            let payload = match message {
-                Ok(payload) => payload,
-                Err(reason) => {
-                    self.settle_front(Outcome::Failed, reason);
                     continue;
                 }
             };
@@ -180,12 +185,7 @@ impl RetryTask {
                 self.reschedule_front(until);
                 continue;
             }
-            let context = &self.lane.context;
-            // If the lease expired since the claim, other servers may have claimed these retries.
-            if context.stop.is_cancelled()
-                || !context.membership.is_valid(now)
-                || self.lease_generation != context.membership.lease_generation()
-            {
+            if self.must_give_back(now) {
                 self.reschedule_all(now);
                 continue;
             }

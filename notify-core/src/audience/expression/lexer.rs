@@ -73,7 +73,12 @@ impl<'t> Lexer<'t> {
             '"' => Token::Quoted(self.quoted()?),
             first if is_word_char(first) => Token::Word(self.take_while(is_word_char)),
             first if is_symbol_char(first) => Token::Symbol(self.take_while(is_symbol_char)),
-            _ => return Err(Fault::new(position, "unexpected character; a text can be in quotes")),
+            _ => {
+                return Err(Fault::new(
+                    position,
+                    "unexpected character; a text can be in double quotes",
+                ));
+            }
         };
         Ok((token, position))
     }

@@ -129,18 +129,15 @@ impl Pipeline {
             response_memory = Some(self.reserve_response(&method, owner).await?);
             let body = self.read_body(&method, incoming, &caller, owner).await?;
             let received_at = self.api.clock.now();
-            let api = self.api.clone();
-            let path_template = endpoint.path;
-            let request_id = request_id.to_string();
             let ctx = RequestCtx {
-                api,
+                api: self.api.clone(),
                 caller,
-                path_template,
+                path_template: endpoint.path,
                 parts,
                 body,
                 received_at,
                 address,
-                request_id,
+                request_id: request_id.to_string(),
             };
             if let Some(entry) = audit::entry_of_admin(&ctx, endpoint) {
                 record_next_write(entry);
