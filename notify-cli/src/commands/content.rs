@@ -12,7 +12,7 @@ use crate::{failure::Failure, input};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct ContentArgs {
-    /// Main text. Required, unless the notification is silent.
+    /// Main text.
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// Title; the application's name unless given.

@@ -108,9 +108,12 @@ type Check = fn(&str) -> Result<(), String>;
 
 fn request_check(endpoint: &str) -> Option<Check> {
     Some(match endpoint {
-        "POST /v1/notifications" | "POST /v1/notifications/preview" => {
-            request::<CreateNotification>
-        }
+        "POST /v1/notifications"
+        | "POST /v1/notifications/preview"
+        | "Translations"
+        | "Variables"
+        | "Options of platforms"
+        | "Silent notifications" => request::<CreateNotification>,
         "POST /v1/notifications/notify" => request::<ReportNotification>,
         "POST /v1/polls/{id}/answers/{answer_id}" => request::<AnswerPoll>,
         "POST /v1/events" => request::<ReportEvents>,

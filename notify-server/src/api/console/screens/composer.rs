@@ -323,16 +323,15 @@ impl Composer {
         if json.is_empty() {
             return None;
         }
-        let body = format!(r#"{{"translations":{json}}}"#);
+        let Ok(object) = JsonObject::new(json) else {
+            problems.push("translations: must be a JSON object".to_owned());
+            return None;
+        };
+        let body = format!(r#"{{"translations":{}}}"#, object.as_str());
         match CreateNotification::from_json(body.as_bytes()) {
             Ok(request) => request.content.translations,
             Err(violations) => {
-                let is_path = |line: &&String| line.starts_with("translations");
-                let mut lines = violations.as_slice().iter().filter(is_path).cloned().peekable();
-                if lines.peek().is_none() {
-                    problems.push("translations: must be a JSON object".to_owned());
-                }
-                problems.extend(lines);
+                problems.extend(violations.into_vec());
                 None
             }
         }
@@ -585,7 +584,8 @@ mod tests {
         assert!(again.translations.contains("\"text\": \"Hallo\""), "{}", again.translations);
         for (written, problem) in [
             ("%7B%22de%22", "translations: must be a JSON object"),
-            ("[]", "translations: expected an object"),
+            ("[]", "translations: must be a JSON object"),
+            ("%7B%7D%2C%22silent%22%3Atrue%7D", "translations: must be a JSON object"),
             ("%7B%22de%22%3A1%7D", "translations.de: expected an object"),
         ] {
             let wrong = Composer::of_form(&form(&format!("text=Hi&translations={written}")));
