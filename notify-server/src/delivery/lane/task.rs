@@ -130,22 +130,18 @@ impl LaneTask {
         if !self.is_initialized {
             self.init().await?;
         }
+        self.read_inbox().await?;
         // Some retries may have ended without an attempt: they were canceled, or erased with their
         // device.
         if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
-        // A page without a target takes no capacity, so a search for few devices opens all its pages in
-        // this loop. New work must not wait for them, nor a stop.
-        while !self.lane.context.stop.is_cancelled() {
-            self.read_inbox().await?;
-            if self.retries_due && self.may_claim_retries() {
-                self.start_retries().await?;
-            }
-            if !self.has_capacity() {
-                break;
-            }
+        if self.retries_due && self.may_claim_retries() {
+            self.start_retries().await?;
+        }
+        while self.has_capacity() {
             self.fill_ready().await?;
+            let open_pages = self.page_queue_lens.len();
             let Some(dispatch) = self.ready.pop_front() else { break };
             match self.open_next_page(&dispatch).await {
                 Ok(true) => self.ready.push_back(dispatch),
@@ -153,6 +149,15 @@ impl LaneTask {
                 Err(error) => {
                     self.ready.push_front(dispatch);
                     return Err(error);
+                }
+            }
+            // A page without a target takes no capacity, so that a search for few devices opens all its
+            // pages in this loop. New dispatches take turns with it, and a stop or due retries end it.
+            if self.page_queue_lens.len() == open_pages {
+                self.read_inbox().await?;
+                if self.retries_due || self.lane.context.stop.is_cancelled() {
+                    self.lane.wake();
+                    break;
                 }
             }
         }
