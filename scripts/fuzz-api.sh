@@ -66,6 +66,13 @@ PY
 }
 put web "{\"allowed_origins\": [\"$page\"]}"
 put providers/webpush '{"subject": "mailto:push@notify-fuzz.com"}'
+publishable_key=$(KEY=$admin_key python3 - "$url/admin/v1/apps/$app/keys" <<'PY'
+import json, os, sys, urllib.request
+headers = {"Authorization": "Bearer " + os.environ["KEY"]}
+request = urllib.request.Request(sys.argv[1], b'{"kind": "publishable"}', headers, method="POST")
+print(json.load(urllib.request.urlopen(request))["api_key"])
+PY
+)
 sed "s/@APP@/$app/" scripts/fuzz-api.toml >"$scratch/fuzz-api.toml"
 
 failed=0
@@ -81,7 +88,9 @@ run() {
 }
 each=(--phases coverage,fuzzing --max-examples "$EXAMPLES_MAX")
 run "/web/v1 from a page" -H "Origin: $page" --include-path-regex '^/web/v1/' "${each[@]}"
-run "routes without a key" --exclude-path-regex '^/(v1|admin/v1|web/v1)/' "${each[@]}"
+run "routes without a key" --exclude-path-regex '^/(v1|admin/v1|web/v1|device/v1)/' "${each[@]}"
+run "/device/v1 with a publishable key" -H "X-API-Key: $publishable_key" \
+  --include-path-regex '^/device/v1/' "${each[@]}"
 run "/v1 with an API key" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' "${each[@]}"
 run "/v1 with an API key, in sequences" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' \
   --phases stateful --max-examples "$SEQUENCES_MAX"

@@ -700,6 +700,13 @@ async fn admin_commands_make_the_requests() {
             Some(json!({ "overlap_seconds": 43_200 })),
         ),
         (
+            &with_id("keys create --publishable --allow-tag news --allow-attribute plan --app ID"),
+            json!({ "id": ID, "api_key": "np_new" }),
+            format!("POST {path}/keys"),
+            Some(json!({ "kind": "publishable", "allowed_tags": ["news"],
+                "allowed_attributes": ["plan"] })),
+        ),
+        (
             &with_id("keys create --expires-in 2030-01-01T00:00:00Z --app ID"),
             json!({ "id": ID, "api_key": "nk_new" }),
             format!("POST {path}/keys"),
@@ -713,6 +720,31 @@ async fn admin_commands_make_the_requests() {
             json!({ "ok": true, "detail": "good" }),
             format!("POST {path}/providers/apns/test"),
             None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_and_tokens_are_requested() {
+    check(vec![
+        (
+            "devices secret phone",
+            json!({ "device_id": "phone", "device_secret": "s" }),
+            "POST /v1/devices/phone/secret".to_owned(),
+            None,
+        ),
+        (
+            "users token ada",
+            json!({ "user_token": "nu_x", "expires_at": 1 }),
+            "POST /v1/users/ada/tokens".to_owned(),
+            Some(json!({})),
+        ),
+        (
+            "users token ada --ttl 10m",
+            json!({ "user_token": "nu_x", "expires_at": 1 }),
+            "POST /v1/users/ada/tokens".to_owned(),
+            Some(json!({ "ttl_seconds": 600 })),
         ),
     ])
     .await;

@@ -5,17 +5,18 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ACTION_BUTTONS_MAX, ButtonKind, CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX,
-    CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
-    EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
-    KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX,
-    NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, POLL_ANSWERS_MAX,
-    POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
+    ACTION_BUTTONS_MAX, ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, ButtonKind, CALLER_ID_CHARS_MAX,
+    COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX,
+    DEVICE_TEXT_CHARS_MAX, EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN,
+    HOST_CHARS_MAX, KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX,
+    LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX,
+    POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
     RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX,
     TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX,
-    UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX,
-    WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX,
-    WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
+    USER_TOKEN_CHARS_MAX, USER_TOKEN_SECONDS_MAX, USER_TOKEN_SECONDS_MIN, UTC_OFFSET_CHARS_MAX,
+    WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX,
+    WEB_PUSH_ACTIONS_MIN, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,
+    WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
 };
 
 /// Keywords of the schema of a model.
@@ -46,7 +47,9 @@ pub fn rules() -> Vec<ModelRules> {
     rules.extend(device_rules());
     rules.extend(campaign_rules());
     rules.extend(small_model_rules());
+    rules.extend(key_rules());
     rules.extend(web_access_rules());
+    rules.push(register_app_device());
     rules
 }
 
@@ -55,6 +58,17 @@ fn small_model_rules() -> Vec<ModelRules> {
         ModelRules::new("Tag", vec![("name", required_up_to(TAG_NAME_CHARS_MAX))]),
         ModelRules::new("SetTags", vec![("tags", max_items(TAGS_PER_REQUEST_MAX))]),
         ModelRules::new("LogIn", vec![("user_id", id())]),
+        ModelRules::new(
+            "LogInWithToken",
+            vec![("user_token", required_up_to(USER_TOKEN_CHARS_MAX))],
+        ),
+        ModelRules::new(
+            "CreateUserToken",
+            vec![(
+                "ttl_seconds",
+                json!({ "minimum": USER_TOKEN_SECONDS_MIN, "maximum": USER_TOKEN_SECONDS_MAX }),
+            )],
+        ),
         // The items are names of platforms.
         ModelRules::new("PreviewSegment", vec![("platforms", json!({ "minItems": 1 }))]),
         ModelRules::new("ReportEvents", vec![("events", counted(1, EVENTS_PER_REQUEST_MAX))]),
@@ -96,14 +110,44 @@ fn small_model_rules() -> Vec<ModelRules> {
                 ("status", optional_one_of("AppStatus")),
             ],
         ),
+    ]
+}
+
+fn key_rules() -> Vec<ModelRules> {
+    vec![
         ModelRules::new(
             "CreateKey",
             vec![
                 ("name", up_to(NAME_CHARS_MAX)),
                 ("scopes", counted(1, KEY_SCOPES_MAX)),
+                ("kind", optional_one_of("ApiKeyKind")),
+                (
+                    "allowed_tags",
+                    json!({ "maxItems": WEB_TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) }),
+                ),
+                (
+                    "allowed_attributes",
+                    json!({
+                        "maxItems": ATTRIBUTES_MAX,
+                        "items": { "maxLength": ATTRIBUTE_NAME_CHARS_MAX, "pattern": ATTRIBUTE_NAME },
+                    }),
+                ),
                 ("expires_at", instant()),
             ],
-        ),
+        )
+        .together(json!({ "anyOf": [
+            {
+                "properties": {
+                    "kind": { "enum": [null, "", "secret"] },
+                    "allowed_tags": { "type": "null" },
+                    "allowed_attributes": { "type": "null" },
+                },
+            },
+            {
+                "required": ["kind"],
+                "properties": { "kind": { "const": "publishable" }, "scopes": { "type": "null" } },
+            },
+        ] })),
         ModelRules::new(
             "RotateKey",
             vec![("overlap_seconds", json!({ "minimum": 0, "maximum": KEY_OVERLAP_SECONDS_MAX }))],
@@ -479,6 +523,23 @@ fn register_device() -> ModelRules {
     ModelRules::new("RegisterDevice", fields).together(json!({ "anyOf": [
         variant("android", "android_push", unset()),
         variant("ios", "ios_push", json!(true)),
+    ] }))
+}
+
+fn register_app_device() -> ModelRules {
+    let ModelRules { fields, together, .. } = register_device();
+    let mut fields: Vec<_> = fields.into_iter().filter(|(name, _)| *name != "user_id").collect();
+    fields.push(("device_secret", up_to(WEB_SECRET_CHARS_MAX)));
+    let platforms = together["anyOf"].clone();
+    ModelRules::new("RegisterAppDevice", fields).together(json!({ "allOf": [
+        { "anyOf": platforms },
+        { "anyOf": [
+            { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
+            {
+                "required": ["device_id", "device_secret"],
+                "properties": { "device_id": given(), "device_secret": given() },
+            },
+        ] },
     ] }))
 }
 

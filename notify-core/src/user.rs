@@ -83,6 +83,92 @@ impl LogIn {
     }
 }
 
+/// Shortest life of a user token, in seconds.
+pub const USER_TOKEN_SECONDS_MIN: u32 = 60;
+/// Longest life of a user token, in seconds: one day.
+pub const USER_TOKEN_SECONDS_MAX: u32 = 86_400;
+/// Life of a user token by default, in seconds: one hour.
+pub const USER_TOKEN_SECONDS_DEFAULT: u32 = 3_600;
+/// Longest text that is accepted as a user token, in characters; those of the server are shorter.
+pub const USER_TOKEN_CHARS_MAX: usize = 255;
+
+model! {
+    /// Body of `POST /v1/users/:user_id/tokens`; may be empty.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct CreateUserToken {
+        /// How long the token is valid, in seconds: 60 to 86,400; 3,600 when absent.
+        pub ttl_seconds: Option<u32> = |object| object.u32("ttl_seconds", USER_TOKEN_SECONDS_MAX),
+    }
+}
+
+/// The validated form of [`CreateUserToken`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserTokenLife {
+    /// How long the token is valid, in milliseconds.
+    pub ttl_ms: i64,
+}
+
+request!(CreateUserToken => UserTokenLife, BodyPresence::Optional);
+
+impl CreateUserToken {
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<UserTokenLife> {
+        let seconds = self.ttl_seconds.unwrap_or(USER_TOKEN_SECONDS_DEFAULT);
+        if seconds < USER_TOKEN_SECONDS_MIN {
+            let what = format_args!("must be at least {USER_TOKEN_SECONDS_MIN}");
+            validator.violation(&path("ttl_seconds"), what);
+        }
+        if seconds > USER_TOKEN_SECONDS_MAX {
+            let what = format_args!("must be at most {USER_TOKEN_SECONDS_MAX}");
+            validator.violation(&path("ttl_seconds"), what);
+        }
+        Some(UserTokenLife { ttl_ms: i64::from(seconds) * 1_000 })
+    }
+}
+
+/// Answer of `POST /v1/users/:user_id/tokens`. The token is shown only here.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserToken {
+    /// The token, with which an app or a page logs its device in.
+    pub user_token: String,
+    /// From when on the token is invalid, unix ms.
+    pub expires_at: Timestamp,
+}
+
+impl std::fmt::Debug for UserToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserToken").field("expires_at", &self.expires_at).finish_non_exhaustive()
+    }
+}
+
+model! {
+    /// Body of `PUT /device/v1/devices/:device_id/user` and
+    /// `PUT /web/v1/:app_id/devices/:device_id/user`.
+    // No `Debug`, because of the token.
+    #[derive(Clone, Default, PartialEq, Eq)]
+    pub struct LogInWithToken {
+        /// A token of the user, from `POST /v1/users/:user_id/tokens`.
+        pub user_token: String,
+    }
+}
+
+/// The validated form of [`LogInWithToken`]: a text of the length of a token. The server checks the
+/// signature.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PresentedUserToken(pub String);
+
+request!(LogInWithToken => PresentedUserToken, BodyPresence::Required);
+
+impl LogInWithToken {
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<PresentedUserToken> {
+        let at = path("user_token");
+        let token = validator.required_up_to(&at, self.user_token, USER_TOKEN_CHARS_MAX);
+        Some(PresentedUserToken(token))
+    }
+}
+
 /// The value of `devices` that keeps the devices of a deleted user.
 const KEEP: [&str; 1] = ["keep"];
 

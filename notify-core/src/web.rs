@@ -154,7 +154,8 @@ pub struct WebSubscribed {
 }
 
 model! {
-    /// Body of `POST /web/v1/:app_id/devices/:device_id/events`.
+    /// Body of `POST /web/v1/:app_id/devices/:device_id/events` and
+    /// `POST /device/v1/devices/:device_id/events`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct WebReport {
         /// 1 to 50 events of the device.

@@ -24,15 +24,21 @@ const HINT_CHARS: usize = 4;
 pub(crate) enum KeyKind {
     /// One application, under `/v1`.
     Api,
+    /// The devices that an app registers, under `/device/v1`. The key is not a secret.
+    Publishable,
     /// The admin API.
     Admin,
 }
 
 impl KeyKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 3] = [Self::Api, Self::Publishable, Self::Admin];
+
     /// The prefix of keys of this kind.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Api => "nk_",
+            Self::Publishable => "np_",
             Self::Admin => "na_",
         }
     }
@@ -78,7 +84,7 @@ pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     (checksum(body.as_bytes()) == given_checksum).then(|| hash(text))
 }
 
-/// Generates the secret of a browser's device. Returns the secret and its hash. The secret needs no
+/// Generates the secret of the device of a browser or an app. Returns the secret and its hash. The secret needs no
 /// checksum, because no person copies it and no scanner of repositories has to recognize it.
 pub(crate) fn make_device_secret() -> (String, [u8; 32]) {
     let text: String = std::iter::repeat_with(random_char).take(RANDOM_CHARS).collect();
@@ -151,12 +157,14 @@ mod tests {
 
     #[test]
     fn generated_key_passes_only_the_check_of_its_kind() {
-        for (kind, other) in [(KeyKind::Api, KeyKind::Admin), (KeyKind::Admin, KeyKind::Api)] {
+        for kind in KeyKind::ALL {
             let key = make_key(kind, None, Timestamp(0));
             let text = reveal(&key.secret);
             assert_eq!(text.len(), 3 + RANDOM_CHARS + CHECKSUM_CHARS);
             assert_eq!(key_hash(kind, &text), Some(key.stored.hash));
-            assert_eq!(key_hash(other, &text), None);
+            for other in KeyKind::ALL.into_iter().filter(|other| *other != kind) {
+                assert_eq!(key_hash(other, &text), None);
+            }
             assert!(key.stored.hint.ends_with(&text[text.len() - 4..]));
             assert!(key.stored.hint.chars().count() <= 8);
         }

@@ -30,6 +30,7 @@ mod secrets;
 mod signal;
 pub mod store;
 mod telemetry;
+mod user_tokens;
 mod webhooks;
 
 pub use api::openapi_json;

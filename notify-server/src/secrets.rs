@@ -9,6 +9,7 @@ mod file;
 pub(crate) use self::file::warn_if_exposed;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use notify_core::{AppId, ProviderKind, WebhookId};
@@ -58,10 +59,15 @@ pub enum MasterKeyError {
 const IF_LOST: &str = "restore it from the backup, or, when it is lost for good, run \
     `notify-server forget-credentials` and configure the providers again";
 
+/// What the key that signs user tokens is derived for.
+const USER_TOKENS: &[u8] = b"notify user tokens";
+
 /// The key that seals secrets.
 pub(crate) struct MasterKey {
     id: [u8; KEY_ID_BYTES],
     key: RandomizedNonceKey,
+    /// Derived from the master key, so that the servers of one database accept each other's user tokens.
+    user_tokens: hmac::Key,
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -87,7 +93,9 @@ impl MasterKey {
         let labelled = Zeroizing::new([b"notify master key id", bytes.as_slice()].concat());
         let digest = sha256(&labelled);
         let id = digest[..KEY_ID_BYTES].try_into().expect("a digest is longer than a key id");
-        Ok(Self { id, key })
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), USER_TOKENS);
+        let user_tokens = hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref());
+        Ok(Self { id, key, user_tokens })
     }
 
     /// Seals a provider's configuration.
@@ -106,6 +114,11 @@ impl MasterKey {
     #[must_use]
     pub(crate) fn seal_token(&self, name: &TokenName, plain: &[u8]) -> Vec<u8> {
         self.seal_bound(&token_owner(name), plain)
+    }
+
+    /// The key that signs user tokens.
+    pub(crate) fn user_tokens(&self) -> &hmac::Key {
+        &self.user_tokens
     }
 
     fn seal_bound(&self, owner: &str, plain: &[u8]) -> Vec<u8> {

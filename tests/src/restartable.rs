@@ -82,6 +82,12 @@ impl RestartableServer {
         Caller::app(&self.origin.borrow(), &self.api_key)
     }
 
+    /// A plain caller with another key of the application.
+    #[must_use]
+    pub fn caller_with(&self, key: &str) -> Caller {
+        Caller::app(&self.origin.borrow(), key)
+    }
+
     /// A plain caller with the admin key.
     #[must_use]
     pub fn admin(&self) -> Caller {

@@ -112,6 +112,12 @@ pub(crate) enum Devices {
         /// Id of the user, of your choice.
         user_id: String,
     },
+    /// Create a secret for an Android or iOS device, with which its app manages the device under
+    /// /device/v1, and print it. It is shown only once, and replaces the current one.
+    Secret {
+        /// Its id.
+        device_id: String,
+    },
     /// Log a device out.
     Logout {
         /// Its id.
@@ -229,17 +235,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             result.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
-        Devices::Tag(args) => {
-            let TagArgs { device_id, names, set_false, file, options } = *args;
-            if let Some(file) = file {
-                return import::run(&file, options, Purpose::Tag, session).await;
-            }
-            let device_id = device_id.unwrap_or_default();
-            let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
-            let result = devices.set_tags(&parse_device_id(&device_id)?, &SetTags { tags }).await;
-            result.map_err(Failure::unknown_id("device", &device_id))?;
-            session.out.done()
-        }
+        Devices::Tag(args) => set_tags(*args, session).await,
         Devices::Attributes { device_id, attributes, remove } => {
             let changes = attribute::changes(attributes, remove)?;
             let result = devices.update_attributes(&parse_device_id(&device_id)?, &changes).await;
@@ -252,6 +248,11 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             result.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
+        Devices::Secret { device_id } => {
+            let created = devices.create_secret(&parse_device_id(&device_id)?).await;
+            let created = created.map_err(Failure::unknown_id("device", &device_id))?;
+            session.out.show(&created, &view::DEVICE_SECRET)
+        }
         Devices::Logout { device_id } => {
             let result = devices.log_out(&parse_device_id(&device_id)?).await;
             result.map_err(Failure::unknown_id("device", &device_id))?;
@@ -262,6 +263,19 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             session.out.done()
         }
     }
+}
+
+async fn set_tags(args: TagArgs, session: &mut Session) -> Result<(), Failure> {
+    let TagArgs { device_id, names, set_false, file, options } = args;
+    if let Some(file) = file {
+        return import::run(&file, options, Purpose::Tag, session).await;
+    }
+    let device_id = device_id.unwrap_or_default();
+    let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
+    let devices = session.client()?.devices();
+    let result = devices.set_tags(&parse_device_id(&device_id)?, &SetTags { tags }).await;
+    result.map_err(Failure::unknown_id("device", &device_id))?;
+    session.out.done()
 }
 
 /// Prints all devices of the query in the format of a file.

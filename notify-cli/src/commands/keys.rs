@@ -37,6 +37,15 @@ pub(crate) enum Keys {
         /// without this option.
         #[arg(long, value_name = "TIME", value_parser = input::future_instant)]
         expires_in: Option<Timestamp>,
+        /// Create a publishable key, with which apps register their own devices under /device/v1.
+        #[arg(long, conflicts_with = "scope")]
+        publishable: bool,
+        /// Tag that apps may set with the publishable key; repeatable. None without it.
+        #[arg(long = "allow-tag", value_name = "NAME", requires = "publishable")]
+        allowed_tags: Vec<String>,
+        /// Attribute that apps may set with the publishable key; repeatable. None without it.
+        #[arg(long = "allow-attribute", value_name = "NAME", requires = "publishable")]
+        allowed_attributes: Vec<String>,
         #[command(flatten)]
         app: AppArgs,
     },
@@ -68,10 +77,23 @@ pub(crate) enum Keys {
 pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     match command {
-        Keys::Create { name, scope, expires_in: expires_at, app } => {
+        Keys::Create {
+            name,
+            scope,
+            expires_in: expires_at,
+            publishable,
+            allowed_tags,
+            allowed_attributes,
+            app,
+        } => {
             let app = session.app(app.app.as_deref()).await?;
-            let scopes = Some(scope).filter(|scopes| !scopes.is_empty());
-            let key = CreateKey { name, scopes, expires_at };
+            let key = if publishable {
+                CreateKey::publishable(allowed_tags, allowed_attributes)
+            } else {
+                let scopes = Some(scope).filter(|scopes| !scopes.is_empty());
+                CreateKey { scopes, ..CreateKey::default() }
+            };
+            let key = CreateKey { name, expires_at, ..key };
             let created = notify.admin().create_key(app, &key).await;
             let created = created.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&created, &view::KEY_CREATED)

@@ -1,13 +1,14 @@
 //! `notify users`.
 
 use clap::Subcommand;
-use notify_client::notify_core::{AttributeValue, PatchUser, UserId, pluralize};
+use notify_client::notify_core::{AttributeValue, CreateUserToken, PatchUser, UserId, pluralize};
 
 use super::paging::{self, PageArgs};
 use crate::{
     attribute::{self, RemoveArgs, value_help},
     confirm::{self, ConfirmArgs},
     failure::Failure,
+    input,
     output::view,
     session::{Session, parse_caller_id},
 };
@@ -36,6 +37,15 @@ pub(crate) enum Users {
         attributes: Vec<(String, AttributeValue)>,
         #[command(flatten)]
         remove: RemoveArgs,
+    },
+    /// Create a token with which an app or a page logs its device in as the user, and print it. The user is
+    /// created if necessary.
+    Token {
+        /// Its id.
+        user_id: String,
+        /// How long the token is valid, such as `10m`; from `1m` to `1d`. One hour without it.
+        #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
+        ttl: Option<u32>,
     },
     /// Erase a user, the user's devices and all data about them.
     Delete {
@@ -75,6 +85,11 @@ pub(crate) async fn run(command: Users, session: &mut Session) -> Result<(), Fai
             let attributes = Some(changes).filter(|changes| !changes.0.is_empty());
             let user = users.update(&parse_user_id(&user_id)?, &PatchUser { attributes }).await?;
             session.out.show(&user, &view::USER)
+        }
+        Users::Token { user_id, ttl: ttl_seconds } => {
+            let id = parse_user_id(&user_id)?;
+            let token = users.create_token(&id, &CreateUserToken { ttl_seconds }).await?;
+            session.out.show(&token, &view::USER_TOKEN)
         }
         Users::Delete { user_id, keep_devices, confirm } => {
             let id = parse_user_id(&user_id)?;

@@ -107,6 +107,8 @@ const fn listing_with_export(
 pub(crate) const SUCCESS: View = one_record(columns! { success });
 
 pub(crate) const CREATED: View = one_record(columns! { id });
+pub(crate) const USER_TOKEN: View = one_record(columns! { user_token, expires_at: Time });
+pub(crate) const DEVICE_SECRET: View = one_record(columns! { device_id, device_secret });
 pub(crate) const KEY_CREATED: View = one_record(columns! { id, api_key });
 
 const DEVICE_FIELDS: &[Column] = columns! {
@@ -217,8 +219,11 @@ pub(crate) const APP: View = one_record(APP_COLUMNS);
 
 pub(crate) const KEYS: View = listing_with_export(
     "keys",
-    columns! { id, name: Text, hint, scopes, expires_at: Day, created_at: Day, last_used_at: Day },
-    columns! { id, name, hint, last_used_at, created_at, scopes, expires_at },
+    columns! { id, name: Text, hint, kind, scopes, expires_at: Day, created_at: Day, last_used_at: Day },
+    columns! {
+        id, name, hint, last_used_at, created_at, scopes, expires_at, kind, allowed_tags,
+        allowed_attributes,
+    },
 )
 .with_heading_columns(3)
 .with_noun("API keys");

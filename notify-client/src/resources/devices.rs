@@ -1,8 +1,9 @@
 //! Devices: registration, subscriptions, users, tags, attributes and engagement events.
 
 use notify_core::{
-    Device, DeviceId, DeviceList, EventsAccepted, ListDevices, LogIn, PageQuery, PatchAttributes,
-    RegisterDevice, ReportEvents, SetTags, Subscribe, SubscriptionCreated, TagList, UserId,
+    AppDevice, Device, DeviceId, DeviceList, EventsAccepted, ListDevices, LogIn, PageQuery,
+    PatchAttributes, RegisterDevice, ReportEvents, SetTags, Subscribe, SubscriptionCreated,
+    TagList, UserId,
 };
 use reqwest::Method;
 
@@ -153,6 +154,24 @@ handle! {
     /// ```
     fn log_out(id: &DeviceId) -> () =
         Ok(Call::v1(Method::DELETE, &["devices", id.as_str(), "user"]).discard_body());
+
+    /// Creates a secret for an Android or iOS device that was registered with an API key, and replaces its
+    /// current one: `POST /v1/devices/:device_id/secret`. With the secret and a publishable key, the app
+    /// manages the device itself. Only this response contains the secret.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the device is unknown; [`crate::Error::Rejected`] if it is of another
+    /// platform.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::DeviceId;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let secret = notify.devices().create_secret(&DeviceId::new("pixel-7")?).await?.device_secret;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create_secret(id: &DeviceId) -> AppDevice =
+        Ok(Call::v1(Method::POST, &["devices", id.as_str(), "secret"]));
 
     paged {
         /// One page of the devices that match every filter: `GET /v1/devices`. With a `state` or a

@@ -1,6 +1,8 @@
 //! Users, with their devices and attributes.
 
-use notify_core::{DeleteUser, PageQuery, PatchUser, User, UserId, UserList};
+use notify_core::{
+    CreateUserToken, DeleteUser, PageQuery, PatchUser, User, UserId, UserList, UserToken,
+};
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle};
@@ -43,6 +45,24 @@ handle! {
     /// ```
     fn update(id: &UserId, change: &PatchUser) -> User =
         Call::v1(Method::PATCH, &["users", id.as_str()]).body(change);
+
+    /// Creates a token with which an app or a page logs its device in as this user:
+    /// `POST /v1/users/:user_id/tokens`. The user is created if necessary. Call it for the user of your own
+    /// session. The token is not stored, and ends with the user.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the life is not 60 to 86,400 seconds.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{CreateUserToken, UserId};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let user = UserId::new("user-7")?;
+    /// let token = notify.users().create_token(&user, &CreateUserToken::default()).await?.user_token;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create_token(id: &UserId, token: &CreateUserToken) -> UserToken =
+        Call::v1(Method::POST, &["users", id.as_str(), "tokens"]).body(token);
 
     /// Erases a user, the user's devices and all data about them: `DELETE /v1/users/:user_id`.
     ///

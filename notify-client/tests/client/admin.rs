@@ -96,7 +96,11 @@ async fn keys_are_created_listed_and_revoked() {
     let server = Server::with_body(json!({ "keys": [key] })).await;
     let keys = server.client().admin().list_keys(app_id()).await.unwrap();
     server.assert_received(&format!("GET /admin/v1/apps/{ID}/keys"), None).await;
-    assert_eq!(serde_json::to_value(keys.keys).unwrap(), json!([key]));
+    let listed = serde_json::to_value(&keys.keys[0]).unwrap();
+    for (field, value) in key.as_object().unwrap() {
+        assert_eq!(&listed[field], value, "{field}");
+    }
+    assert_eq!(keys.keys[0].scopes, KeyScope::ALL, "older servers do not limit keys");
 
     let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().revoke_key(app_id(), created.id).await.unwrap();

@@ -1,10 +1,12 @@
 //! Devices: registration, subscriptions and responses.
 
+mod app;
 mod request;
 mod valid;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::app::*;
 pub use self::request::*;
 pub use self::valid::*;
 use crate::wire_enum::wire_enum;

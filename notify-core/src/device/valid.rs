@@ -147,7 +147,7 @@ request!(RegisterDevice => Registration, BodyPresence::Required);
 request!(Subscribe => Subscription, BodyPresence::Required);
 
 impl RegisterDevice {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
+    pub(super) fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
         let device_id = validator.id(&path("device_id"), &self.device_id, DeviceId::new);
         let platform = check_platform(&self.platform, &SUBSCRIPTIONS, validator);
         check_sdk_type(&self.sdk_type, platform, validator);

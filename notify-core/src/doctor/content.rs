@@ -80,7 +80,7 @@ pub(super) fn keys(app: &AppName, expiring: &[ApiKey]) -> Vec<Finding> {
 mod tests {
     use super::super::Status;
     use super::*;
-    use crate::{FeedStatus, KeyScope};
+    use crate::{ApiKeyKind, FeedStatus, KeyScope};
 
     const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
     const AT: Timestamp = Timestamp(1_767_323_045_678);
@@ -91,7 +91,10 @@ mod tests {
             id: ID.parse().unwrap(),
             name: name.map(str::to_owned),
             hint: "nk_…abcd".to_owned(),
+            kind: ApiKeyKind::Secret,
             scopes: vec![KeyScope::Read],
+            allowed_tags: vec![],
+            allowed_attributes: vec![],
             expires_at: Some(AT),
             created_at: AT,
             last_used_at,

@@ -2,10 +2,10 @@
 //! value after the other.
 
 use notify_core::{
-    AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
-    LogIn, RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request,
-    SetCampaignStatus, SetTags, SetWebAccess, Subscribe, Template, UpdateApp, UpdateWebhook,
-    WebReport, WebSubscribe,
+    AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateUserToken,
+    CreateWebhook, LogIn, LogInWithToken, RecoverWebhook, RegisterAppDevice, RegisterDevice,
+    ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags, SetWebAccess, Subscribe,
+    Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
 };
 use serde_json::{Value, json};
 
@@ -170,6 +170,12 @@ fn every_field_is_strict() {
     check_everywhere::<CreateKey>(
         &json!({"name": "n", "scopes": ["read"], "expires_at": NOW.0 + 1}),
     );
+    check_everywhere::<CreateKey>(&json!({"kind": "publishable", "allowed_tags": ["t"],
+        "allowed_attributes": ["a"]}));
+    check_everywhere::<RegisterAppDevice>(&json!({"platform": "ios", "sdk_type": "ios_push",
+        "device_id": "d", "device_secret": "s", "push_token": "t", "language": "en"}));
+    check_everywhere::<CreateUserToken>(&json!({"ttl_seconds": 60}));
+    check_everywhere::<LogInWithToken>(&json!({"user_token": "nu_x"}));
     check_everywhere::<SetWebAccess>(&browsers::access());
     check_everywhere::<WebSubscribe>(&browsers::subscribe());
     check_everywhere::<WebReport>(&browsers::report());

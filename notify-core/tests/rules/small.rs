@@ -2,7 +2,8 @@
 
 use notify_core::{
     AppChange, AppStatus, CampaignStatus, CreateAdminKey, CreateApp, CreateFeed, CreateKey,
-    KEY_LIFETIME_MS_MAX, KeyScope, KeyScopes, NewApiKey, ReportEvents, Request, RotateKey,
+    CreateUserToken, DeviceId, DeviceLimits, KEY_LIFETIME_MS_MAX, KeyGrant, KeyScope, KeyScopes,
+    LogInWithToken, NewApiKey, RegisterAppDevice, ReportEvents, Request, RotateKey,
     SetCampaignStatus, SetTags, Tag, UpdateApp,
 };
 use serde_json::json;
@@ -169,13 +170,15 @@ fn keys_are_checked() {
             ),
         ],
     );
-    let scopes = |body: &str| CreateKey::parse(body.as_bytes(), NOW).unwrap().terms.scopes;
-    assert_eq!(scopes("{}"), KeyScopes::All);
-    assert_eq!(scopes(r#"{"scopes": null}"#), KeyScopes::All);
+    let grant = |body: &str| CreateKey::parse(body.as_bytes(), NOW).unwrap().terms.grant;
+    let all = KeyGrant::Api(KeyScopes::All);
+    assert_eq!(grant("{}"), all);
+    assert_eq!(grant(r#"{"scopes": null, "kind": "", "allowed_tags": null}"#), all);
     assert_eq!(
-        scopes(r#"{"scopes": ["send", "read", "send"]}"#),
-        KeyScopes::Only(vec![KeyScope::Read, KeyScope::Send])
+        grant(r#"{"scopes": ["send", "read", "send"], "kind": "secret"}"#),
+        KeyGrant::Api(KeyScopes::Only(vec![KeyScope::Read, KeyScope::Send]))
     );
+    publishable_keys_are_checked();
     check::<RotateKey>(
         &json!({"overlap_seconds": 0}),
         &[
@@ -195,5 +198,105 @@ fn keys_are_checked() {
     check::<CreateAdminKey>(
         &json!({"name": "ada"}),
         &[("/scopes", "[]", &["scopes: unknown field"])],
+    );
+}
+
+fn publishable_keys_are_checked() {
+    const FOR_BACKENDS: &str = "must be absent unless kind is publishable";
+    let many = |what: &str, count: usize| json!(vec![what; count]).to_string();
+    check::<CreateKey>(
+        &json!({"kind": "publishable", "allowed_tags": ["news"], "allowed_attributes": ["plan"]}),
+        &[
+            ("/allowed_tags", "-", &[]),
+            ("/allowed_tags", "[]", &[]),
+            ("/allowed_tags", &many("t", 50), &[]),
+            ("/allowed_tags", &many("t", 51), &["allowed_tags: must hold at most 50 tags"]),
+            ("/allowed_tags/0", "\"\"", &["allowed_tags[0]: is required"]),
+            ("/allowed_attributes", "[]", &[]),
+            (
+                "/allowed_attributes",
+                &many("a", 101),
+                &["allowed_attributes: must hold at most 100 attributes"],
+            ),
+            (
+                "/allowed_attributes/0",
+                "\"Plan\"",
+                &["allowed_attributes[0]: must be a lower-case letter, then up to 63 lower-case \
+                   letters, digits and underscores"],
+            ),
+            ("/scopes", "[\"read\"]", &["scopes: must be absent for a publishable key"]),
+            ("/kind", "\"public\"", &["kind: must be one of secret, publishable"]),
+            (
+                "/kind",
+                "\"secret\"",
+                &[
+                    &format!("allowed_tags: {FOR_BACKENDS}"),
+                    &format!("allowed_attributes: {FOR_BACKENDS}"),
+                ],
+            ),
+        ],
+    );
+    let body = br#"{"kind": "publishable", "allowed_tags": ["news"]}"#;
+    let limits = DeviceLimits { allowed_tags: vec!["news".to_owned()], allowed_attributes: vec![] };
+    assert_eq!(CreateKey::parse(body, NOW).unwrap().terms.grant, KeyGrant::Devices(limits));
+    assert!(
+        CreateKey::publishable(["news"], ["plan"]).scope(KeyScope::Read).validate(NOW).is_err()
+    );
+}
+
+#[test]
+fn registrations_of_apps_are_checked() {
+    check::<RegisterAppDevice>(
+        &json!({"platform": "ios", "sdk_type": "ios_push", "push_token": "t", "ios_env": "sandbox",
+            "device_id": "d", "device_secret": "s"}),
+        &[
+            ("/device_secret", "-", &["device_secret: is required with device_id"]),
+            ("/device_secret", "\"\"", &["device_secret: is required with device_id"]),
+            ("/device_id", "-", &["device_id: is required with device_secret"]),
+            ("/device_id", "\"\"", &["device_id: must not be empty"]),
+            ("/user_id", "\"ada\"", &["user_id: unknown field"]),
+            ("/user_token", "\"nu_\"", &["user_token: unknown field"]),
+            ("/sdk_type", "\"android_push\"", &["sdk_type: must be ios_push for platform ios"]),
+            ("/push_token", "-", &[]),
+            (
+                "/platform",
+                "\"web\"",
+                &["platform: must be one of android, ios (POST /v1/subscriptions takes web, \
+                   fb-messenger, chatapp)"],
+            ),
+        ],
+    );
+    let new = br#"{"platform": "android", "sdk_type": "android_push", "timezone": "GMT+02:00"}"#;
+    let new = RegisterAppDevice::parse(new, NOW).unwrap();
+    assert!(new.device.is_none());
+    let registration = new.into_registration(DeviceId::new("made").unwrap());
+    assert_eq!((registration.device_id.as_str(), registration.user_id), ("made", None));
+    assert_eq!(registration.timezone_minutes, Some(120));
+}
+
+#[test]
+fn user_tokens_are_checked() {
+    check::<CreateUserToken>(
+        &json!({"ttl_seconds": 60}),
+        &[
+            ("/ttl_seconds", "86400", &[]),
+            ("/ttl_seconds", "86401", &["ttl_seconds: must be at most 86400"]),
+            ("/ttl_seconds", "59", &["ttl_seconds: must be at least 60"]),
+            ("/ttl_seconds", "0", &["ttl_seconds: must be at least 60"]),
+            ("/ttl_seconds", "\"1h\"", &["ttl_seconds: expected a whole number"]),
+        ],
+    );
+    assert_eq!(CreateUserToken::parse(b"", NOW).unwrap().ttl_ms, 3_600_000);
+    assert!(CreateUserToken { ttl_seconds: Some(u32::MAX) }.validate(NOW).is_err());
+    let long = format!("\"{}\"", "t".repeat(256));
+    check::<LogInWithToken>(
+        &json!({"user_token": "nu_x"}),
+        &[
+            ("/user_token", "-", &["user_token: is required"]),
+            ("/user_token", "\"\"", &["user_token: is required"]),
+            ("/user_token", &long, &["user_token: must be at most 255 characters"]),
+            ("/user_token", "1", &["user_token: expected a string"]),
+            ("/user_id", "\"ada\"", &["user_id: unknown field"]),
+        ],
     );
 }

@@ -34,6 +34,20 @@ pub(crate) enum ApiError {
     /// on the request, and not on which keys exist.
     #[error("missing or invalid API key: send it in the header X-API-Key, not in Authorization")]
     ApiKeyAsBearer,
+    /// As [`Self::Unauthorized`], when a publishable key was sent to `/v1`. The text depends only on the
+    /// request.
+    #[error("missing or invalid API key: a publishable key opens only /device/v1")]
+    PublishableKeyMisplaced,
+    /// The publishable key is missing, malformed, unknown, revoked or expired, or its application is
+    /// suspended. All have the same text.
+    #[error("missing or invalid publishable key")]
+    PublishableUnauthorized,
+    /// As [`Self::PublishableUnauthorized`], when a secret key was sent to `/device/v1`. The text depends
+    /// only on the request.
+    #[error(
+        "missing or invalid publishable key: an API key opens only /v1, and does not belong into an app"
+    )]
+    ApiKeyInApp,
     /// The admin key is missing or invalid.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
@@ -119,6 +133,9 @@ impl ApiError {
             Self::Invalid(_) | Self::NotHttp(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
             Self::Unauthorized
             | Self::ApiKeyAsBearer
+            | Self::PublishableKeyMisplaced
+            | Self::PublishableUnauthorized
+            | Self::ApiKeyInApp
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed
@@ -151,6 +168,9 @@ impl ApiError {
             Self::NotHttp(_)
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
+            | Self::PublishableKeyMisplaced
+            | Self::PublishableUnauthorized
+            | Self::ApiKeyInApp
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed
@@ -173,7 +193,11 @@ impl ApiError {
 
     fn extra_header(&self) -> Option<(header::HeaderName, HeaderValue)> {
         match self {
-            Self::Unauthorized | Self::ApiKeyAsBearer => {
+            Self::Unauthorized
+            | Self::ApiKeyAsBearer
+            | Self::PublishableKeyMisplaced
+            | Self::PublishableUnauthorized
+            | Self::ApiKeyInApp => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey")))
             }
             Self::AdminUnauthorized => {
@@ -220,6 +244,9 @@ impl ApiError {
             | Self::NotHttp(_)
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
+            | Self::PublishableKeyMisplaced
+            | Self::PublishableUnauthorized
+            | Self::ApiKeyInApp
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed

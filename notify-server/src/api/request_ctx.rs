@@ -9,7 +9,8 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use notify_core::{
-    App, DeviceId, IdempotencyKey, KeyScope, LIMIT_DEFAULT, NotificationId, PageQuery, Timestamp,
+    App, DeviceId, DeviceLimits, IdempotencyKey, KeyGrant, KeyScope, LIMIT_DEFAULT, NotificationId,
+    PageQuery, Timestamp,
 };
 use percent_encoding::percent_decode_str;
 
@@ -32,6 +33,8 @@ const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("ide
 pub(crate) enum Caller {
     /// An application, under `/v1`.
     App(Arc<AppAccess>),
+    /// An app with a publishable key, under `/device/v1`.
+    DeviceApp(Arc<AppAccess>),
     /// An administrator, under `/admin/v1`.
     Admin(Arc<AdminKey>),
     /// A page in a browser, under `/web/v1`.
@@ -51,6 +54,7 @@ impl Caller {
         match self {
             Self::Browser(origin) => Some(origin),
             Self::App(_)
+            | Self::DeviceApp(_)
             | Self::Admin(_)
             | Self::Platform(_)
             | Self::Console(_)
@@ -90,6 +94,7 @@ impl RequestCtx {
         match &self.caller {
             Caller::Browser(origin) => origin.web.no,
             Caller::App(_)
+            | Caller::DeviceApp(_)
             | Caller::Admin(_)
             | Caller::Platform(_)
             | Caller::Console(_)
@@ -99,7 +104,7 @@ impl RequestCtx {
 
     /// Whether the caller may read the addresses of devices.
     pub(crate) fn may_read_addresses(&self) -> bool {
-        self.app_access().terms.scopes.contains(KeyScope::Devices)
+        self.app_access().terms.has_scope(KeyScope::Devices)
     }
 
     /// The origin of the calling page.
@@ -108,11 +113,22 @@ impl RequestCtx {
         origin.expect("the pipeline authorizes the origin of every request under /web/v1")
     }
 
+    /// What the publishable key of the caller allows.
+    pub(crate) fn device_limits(&self) -> &DeviceLimits {
+        match &self.app_access().terms.grant {
+            KeyGrant::Devices(limits) => limits,
+            KeyGrant::Api(_) => {
+                unreachable!("the pipeline authenticates every request under /device/v1")
+            }
+        }
+    }
+
     /// The webhook that is called.
     pub(crate) fn webhook(&self) -> &InboundWebhook {
         match &self.caller {
             Caller::Platform(webhook) => webhook,
             Caller::App(_)
+            | Caller::DeviceApp(_)
             | Caller::Admin(_)
             | Caller::Browser(_)
             | Caller::Console(_)
@@ -124,13 +140,13 @@ impl RequestCtx {
 
     fn app_access(&self) -> &AppAccess {
         match &self.caller {
-            Caller::App(access) => access,
+            Caller::App(access) | Caller::DeviceApp(access) => access,
             Caller::Browser(_)
             | Caller::Admin(_)
             | Caller::Platform(_)
             | Caller::Console(_)
             | Caller::Anonymous => {
-                unreachable!("the pipeline authenticates every request under /v1")
+                unreachable!("the pipeline authenticates every request under /v1 and /device/v1")
             }
         }
     }

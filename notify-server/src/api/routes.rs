@@ -2,21 +2,22 @@
 //! metrics come from it.
 
 use notify_core::{
-    AdminKeyCreated, AdminKeyList, AnswerPoll, AppCreated, AppDiagnostics, AppList, AuditList,
-    CampaignCreated, CampaignList, CampaignRecord, CheckFeed, CreateAdminKey, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeleteUser, DeliveryList, Device,
-    DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
-    EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, ListAudit,
-    ListCampaigns, ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn,
-    NoBody, NoQuery, NotificationCreated, NotificationList, NotificationPreview,
-    NotificationRecord, NotificationStatistics, NotificationStatisticsQuery, NotificationUsers,
-    PageQuery, Parameter, ParameterForm, PatchAttributes, PatchUser, Poll, PreviewQuery,
-    PreviewSegment, ProviderList, ProviderTestResult, ProviderView, PutSegment, Query,
-    RecoverWebhook, RegisterDevice, RenameKey, ReportEvents, ReportNotification, RotateKey,
-    Segment, SegmentList, SegmentPreview, SessionList, SetCampaignStatus, SetTags, SetWebAccess,
-    StreamQuery, Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp,
-    UpdateWebhook, User, UserList, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
-    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
+    AdminKeyCreated, AdminKeyList, AnswerPoll, AppCreated, AppDevice, AppDiagnostics, AppList,
+    AuditList, CampaignCreated, CampaignList, CampaignRecord, CheckFeed, CreateAdminKey, CreateApp,
+    CreateFeed, CreateKey, CreateNotification, CreateUserToken, CreateWebhook, DeleteUser,
+    DeliveryList, Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics,
+    Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList,
+    KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
+    ListNotificationUsers, ListNotifications, LogIn, LogInWithToken, NoBody, NoQuery,
+    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
+    NotificationStatistics, NotificationStatisticsQuery, NotificationUsers, PageQuery, Parameter,
+    ParameterForm, PatchAttributes, PatchUser, Poll, PreviewQuery, PreviewSegment, ProviderList,
+    ProviderTestResult, ProviderView, PutSegment, Query, RecoverWebhook, RegisterAppDevice,
+    RegisterDevice, RenameKey, ReportEvents, ReportNotification, RotateKey, Segment, SegmentList,
+    SegmentPreview, SessionList, SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe,
+    SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook, User, UserList,
+    UserToken, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
+    WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
 #[cfg(feature = "sandbox")]
 use notify_core::{Playground, PlaygroundMessageList, SetPlaygroundAnswer};
@@ -26,8 +27,9 @@ use super::console;
 use super::handlers::admin::playground;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
-    campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
-    poll_page, polls, preview, probes, sdk, segments, statistics, users, web, webhooks,
+    app_devices, campaigns, devices, docs_page, enrichments, event_stream, explain, feeds,
+    notifications, poll_page, polls, preview, probes, sdk, segments, statistics, users, web,
+    webhooks,
 };
 use super::inbound;
 use super::openapi::OtherResponse;
@@ -85,6 +87,7 @@ pub(crate) fn routes() -> Vec<Endpoint> {
     routes.extend(operator_routes());
     #[cfg(feature = "sandbox")]
     routes.extend(playground_routes());
+    routes.extend(app_device_routes());
     routes.extend(browser_routes());
     routes.extend(operation_routes());
     routes.extend(inbound_routes());
@@ -176,6 +179,12 @@ fn device_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/v1/devices/{device_id}/user", users::log_out)
             .id("log_out")
             .summary("Log a device out"),
+        post_without_replay::<NoBody, AppDevice>(
+            "/v1/devices/{device_id}/secret",
+            app_devices::make_secret,
+        )
+        .id("create_device_secret")
+        .summary("Create a secret for a device, which is shown only once"),
         post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", devices::subscribe)
             .id("subscribe")
             .summary("Subscribe a browser, a Messenger user or a Telegram chat"),
@@ -211,6 +220,12 @@ fn user_routes() -> Vec<Endpoint> {
         delete::<DeleteUser, Success>("/v1/users/{user_id}", users::delete)
             .id("delete_user")
             .summary("Delete a user, with its devices unless they are kept"),
+        post_without_replay::<CreateUserToken, UserToken>(
+            "/v1/users/{user_id}/tokens",
+            users::create_token,
+        )
+        .id("create_user_token")
+        .summary("Create a token with which an app or a page logs a user in"),
         get::<PageQuery, SegmentList>("/v1/segments", segments::list)
             .id("list_segments")
             .summary("List segments"),
@@ -400,6 +415,46 @@ fn playground_routes() -> Vec<Endpoint> {
     ]
 }
 
+fn app_device_routes() -> Vec<Endpoint> {
+    vec![
+        post::<RegisterAppDevice, AppDevice>(app_devices::REGISTER, app_devices::register)
+            .id("register_app_device")
+            .summary("Register or update the device of this app"),
+        delete::<NoQuery, Success>("/device/v1/devices/{device_id}", app_devices::delete)
+            .id("delete_app_device")
+            .summary("Delete the device of this app with all its data"),
+        put::<LogInWithToken, Success>("/device/v1/devices/{device_id}/user", app_devices::log_in)
+            .id("log_in_app_device")
+            .summary("Log the device of this app in with a token of the user"),
+        delete::<NoQuery, Success>("/device/v1/devices/{device_id}/user", app_devices::log_out)
+            .id("log_out_app_device")
+            .summary("Log the device of this app out"),
+        post::<SetTags, Success>("/device/v1/devices/{device_id}/tags", app_devices::set_tags)
+            .id("set_app_device_tags")
+            .summary("Set tags of the device of this app"),
+        post::<PatchAttributes, Success>(
+            "/device/v1/devices/{device_id}/attributes",
+            app_devices::change_attributes,
+        )
+        .id("update_app_device_attributes")
+        .summary("Set and remove attributes of the device of this app"),
+        post::<WebReport, EventsAccepted>(
+            "/device/v1/devices/{device_id}/events",
+            app_devices::report,
+        )
+        .id("report_app_device_events")
+        .summary("Record what this app did with notifications"),
+        get::<EnrichmentQuery, Enrichment>(
+            "/device/v1/devices/{device_id}/enrichments/{campaign_id}",
+            app_devices::enrichment,
+        )
+        .id("get_app_device_enrichment")
+        .summary("Get the enrichment of a notification for this app")
+        .query(enrichments::BROWSER_QUERY)
+        .responses(&[OtherResponse::NOT_MODIFIED]),
+    ]
+}
+
 fn browser_routes() -> Vec<Endpoint> {
     vec![
         get::<NoQuery, WebConfig>("/web/v1/{app_id}", web::config)
@@ -411,6 +466,12 @@ fn browser_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}", web::unsubscribe)
             .id("unsubscribe_browser")
             .summary("Delete the device of this browser with all its data"),
+        put::<LogInWithToken, Success>("/web/v1/{app_id}/devices/{device_id}/user", web::log_in)
+            .id("log_in_browser")
+            .summary("Log this browser in with a token of the user"),
+        delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}/user", web::log_out)
+            .id("log_out_browser")
+            .summary("Log this browser out"),
         post::<WebReport, EventsAccepted>(
             "/web/v1/{app_id}/devices/{device_id}/events",
             web::report,

@@ -57,11 +57,11 @@ pub struct Config {
     pub auth_failures_per_minute: u32,
     /// Most votes per minute from one client address, on the pages of all polls; 0 means no limit.
     pub poll_votes_per_minute: u32,
-    /// Most requests of web pages per minute from one client address to one application; 0 means no
-    /// limit.
+    /// Most requests of web pages, and as many of apps with a publishable key, per minute from one client
+    /// address to one application; 0 means no limit.
     pub web_requests_per_minute: u32,
-    /// Most browsers per minute that subscribe to one application without an API key; 0 means no
-    /// limit.
+    /// Most subscriptions of browsers without an API key, and as many registrations of apps with a
+    /// publishable key, per minute to one application; 0 means no limit.
     pub web_subscriptions_per_minute: u32,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Networks,

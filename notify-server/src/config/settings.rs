@@ -106,14 +106,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "web-requests-per-minute",
         "N",
-        "Most requests of web pages per minute from one client address to one \
-         application; 0 means no limit",
+        "Most requests of web pages, and as many of apps with a publishable key, per minute \
+         from one client address to one application; 0 means no limit",
     ),
     count(
         "web-subscriptions-per-minute",
         "N",
-        "Most browsers per minute that subscribe to one application without an API \
-         key; 0 means no limit",
+        "Most subscriptions of browsers without an API key, and as many registrations of \
+         apps with a publishable key, per minute to one application; 0 means no limit",
     ),
     text(
         "trusted-proxies",

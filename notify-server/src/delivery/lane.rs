@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 pub(crate) use self::feedback::{AnswerContext, AnswerEffects, UnregisteredVerdict};
 use self::feedback::{MassUnregisterGuard, ThrottleClassifier};
 pub(crate) use self::task::{LaneTask, OpenSingle, RetryBatch};
-use self::upstreams::Upstreams;
 pub(crate) use self::upstreams::{Candidate, Upstream, UpstreamGuard};
+use self::upstreams::{UnregisteredInARow, Upstreams};
 use crate::delivery::breaker::{Admission, CircuitBreaker};
 use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::delivery::context::EngineContext;
@@ -74,6 +74,8 @@ pub(crate) struct Lane {
     has_other_work: AtomicBool,
     retries: RetryBacklog,
     throttle_classifier: ThrottleClassifier,
+    /// For a platform without upstreams.
+    unregistered_in_a_row: UnregisteredInARow,
     pub(crate) streams: Arc<ResizableSemaphore>,
     pub(crate) context: Arc<EngineContext>,
     provider: Mutex<ProviderSlot>,
@@ -115,6 +117,7 @@ impl Lane {
             has_other_work: AtomicBool::new(true),
             retries: RetryBacklog::default(),
             throttle_classifier: ThrottleClassifier::default(),
+            unregistered_in_a_row: UnregisteredInARow::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
             context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),

@@ -1,8 +1,8 @@
 //! Applications and their keys, and erasing an application.
 
 use notify_core::{
-    API_KEYS_MAX, ApiKey, App, AppChange, AppId, AppStatus, KeyId, KeyScopes, KeyTerms, NewApp,
-    Platform, SessionId, Timestamp,
+    API_KEYS_MAX, ApiKey, App, AppChange, AppId, AppStatus, DeviceLimits, KeyGrant, KeyId,
+    KeyScopes, KeyTerms, NewApp, Platform, SessionId, Timestamp,
 };
 
 use crate::failpoint::{self, Stage};
@@ -401,12 +401,20 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
 }
 
 fn key_of(row: &Row<'_>) -> sql::Result<ApiKey> {
-    let KeyTerms { scopes, expires_at } = terms_of(row, 5)?;
+    let KeyTerms { grant, expires_at } = terms_of(row, 5)?;
+    let kind = grant.kind();
+    let (scopes, limits) = match grant {
+        KeyGrant::Api(scopes) => (scopes.to_vec(), DeviceLimits::default()),
+        KeyGrant::Devices(limits) => (Vec::new(), limits),
+    };
     Ok(ApiKey {
         id: KeyId(uuid_at(row, 0)?),
         name: row.get(1)?,
         hint: row.get(2)?,
-        scopes: scopes.to_vec(),
+        kind,
+        scopes,
+        allowed_tags: limits.allowed_tags,
+        allowed_attributes: limits.allowed_attributes,
         expires_at,
         created_at: Timestamp(row.get(3)?),
         last_used_at: row.get::<Option<i64>>(4)?.map(Timestamp),
@@ -414,18 +422,23 @@ fn key_of(row: &Row<'_>) -> sql::Result<ApiKey> {
 }
 
 /// The columns that [`terms_of`] reads.
-const TERMS_COLUMNS: &str = "k.scopes, k.expires_at";
+const TERMS_COLUMNS: &str = "k.scopes, k.publishable, k.expires_at";
 
 /// Reads what a key may do from a row of [`TERMS_COLUMNS`], which begin at the column `first`.
 fn terms_of(row: &Row<'_>, first: usize) -> sql::Result<KeyTerms> {
-    let scopes = match row.get::<Option<String>>(first)? {
-        None => KeyScopes::All,
-        Some(json) => KeyScopes::Only(
-            serde_json::from_str(&json).map_err(|_| unexpected_value(first, Type::Text))?,
+    let (scopes, publishable): (Option<String>, Option<String>) =
+        (row.get(first)?, row.get(first + 1)?);
+    let grant = match (scopes, publishable) {
+        (_, Some(limits)) => KeyGrant::Devices(
+            serde_json::from_str(&limits).map_err(|_| unexpected_value(first + 1, Type::Text))?,
         ),
+        (None, None) => KeyGrant::Api(KeyScopes::All),
+        (Some(scopes), None) => KeyGrant::Api(KeyScopes::Only(
+            serde_json::from_str(&scopes).map_err(|_| unexpected_value(first, Type::Text))?,
+        )),
     };
-    let expires_at = row.get::<Option<i64>>(first + 1)?.map(Timestamp);
-    Ok(KeyTerms { scopes, expires_at })
+    let expires_at = row.get::<Option<i64>>(first + 2)?.map(Timestamp);
+    Ok(KeyTerms { grant, expires_at })
 }
 
 /// Checks that the application may have one more key. First removes the keys that expired long ago.
@@ -464,14 +477,15 @@ fn insert_key(
     key: &NewKey,
     terms: &KeyTerms,
 ) -> Result<(), StoreError> {
-    let scopes = match &terms.scopes {
-        KeyScopes::All => None,
-        KeyScopes::Only(scopes) => Some(serde_json::to_string(scopes)?),
+    let (scopes, publishable) = match &terms.grant {
+        KeyGrant::Api(KeyScopes::All) => (None, None),
+        KeyGrant::Api(KeyScopes::Only(scopes)) => (Some(serde_json::to_string(scopes)?), None),
+        KeyGrant::Devices(limits) => (None, Some(serde_json::to_string(limits)?)),
     };
     tx.prepare_insert(
         "insert into api_keys (no, app_no, id, hash, hint, name, created_at, scopes, expires_at,
-         lifetime_ms)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         lifetime_ms, publishable)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .insert(
         app,
@@ -484,7 +498,8 @@ fn insert_key(
             key.created_at.as_ms(),
             scopes,
             terms.expires_at.map(Timestamp::as_ms),
-            terms.expires_at.map(|expires_at| expires_at.ms_since(key.created_at))
+            terms.expires_at.map(|expires_at| expires_at.ms_since(key.created_at)),
+            publishable
         ],
     )?;
     Ok(())

@@ -1,5 +1,6 @@
 //! Devices, tags and their counts.
 
+pub(super) mod app;
 pub(in crate::store) mod attributes;
 mod counts;
 pub(in crate::store) mod erase;

@@ -62,6 +62,7 @@ pub use self::delivery::{
     Started, VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
+pub use self::device::app::NewAppDevice;
 pub use self::device::{DeviceCondition, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
 pub use self::error::{BackendError, StoreError};
 pub use self::event::{
@@ -89,6 +90,8 @@ pub use self::operator::{AdminKey, NewSession, SessionAccess, SessionCutoffs, Se
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
+pub(crate) use self::user::INVALID_USER_TOKEN;
+pub use self::user::UserIdentity;
 pub use self::web::{NewBrowser, SubscribedBrowser, WebApp};
 pub use self::webhook::{
     AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_KEPT_MS,

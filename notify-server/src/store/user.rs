@@ -20,7 +20,69 @@ use crate::store::{
     AppNo, DeliveryChange, DeviceKey, Operation, Page, PageRequest, Store, StoreError, UserNo,
 };
 
+/// A user, apart from later users of the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserIdentity {
+    /// Internal number. No later user gets the same one, unless the database is restored from a backup.
+    pub no: UserNo,
+    /// When the user was created.
+    pub created_at: Timestamp,
+}
+
 impl Store {
+    /// Identifies a user, who is created if it does not exist.
+    pub async fn identify_user(
+        &self,
+        app: AppNo,
+        id: UserId,
+        at: Timestamp,
+    ) -> Result<UserIdentity, StoreError> {
+        let known = id.clone();
+        let known = self
+            .read(move |connection| {
+                require_app(connection, app)?;
+                identity_of(connection, app, &known)
+            })
+            .await?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        self.write_to(WriteScope::app(app), Operation::CreateUser, move |tx| {
+            require_app(tx, app)?;
+            number_or_insert(tx, app, &id, at)?;
+            identity_of(tx, app, &id)?
+                .ok_or_else(|| internal("a user that was just created is gone"))
+        })
+        .await
+    }
+
+    /// Logs a device in as a user who was identified earlier. A user who does not exist any more is refused
+    /// with the path `user_token`, also if there is a later user of the same id.
+    pub async fn log_in_as(
+        &self,
+        app: AppNo,
+        device: DeviceId,
+        user: UserIdentity,
+        at: Timestamp,
+    ) -> Result<Success, StoreError> {
+        self.write_to(WriteScope::app(app), Operation::LogIn, move |tx| {
+            require_app(tx, app)?;
+            let id = tx
+                .prepare_cached(
+                    "select user_id from users where no = ?1 and app_no = ?2 and created_at = ?3",
+                )?
+                .query_row([user.no.0, app.0, user.created_at.as_ms()], |row| row.get::<String>(0))
+                .optional()?;
+            let Some(id) = id else {
+                return Err(StoreError::refused("user_token", INVALID_USER_TOKEN));
+            };
+            let key = key_by_id(tx, app, device.as_str())?.ok_or(StoreError::NotFound)?;
+            log_in(tx, key, &UserId::new(id).map_err(internal)?, at)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
+
     /// Logs a device in as a user, who is created if it does not exist. Another user of the device is
     /// logged out.
     pub async fn log_in(
@@ -146,6 +208,23 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The violated rule of a user token that is not valid, of which a user who was erased is one case.
+pub(crate) const INVALID_USER_TOKEN: &str = "is not a valid token of this application";
+
+fn identity_of(
+    connection: &Connection,
+    app: AppNo,
+    id: &UserId,
+) -> Result<Option<UserIdentity>, StoreError> {
+    let identity = connection
+        .prepare_cached("select no, created_at from users where app_no = ?1 and user_id = ?2")?
+        .query_row(params![app.0, id.as_str()], |row| {
+            Ok(UserIdentity { no: UserNo(row.get(0)?), created_at: Timestamp(row.get(1)?) })
+        })
+        .optional()?;
+    Ok(identity)
 }
 
 /// Logs a device in as a user. Returns whether the user of the device changed.

@@ -117,13 +117,14 @@ impl Store {
         .await
     }
 
-    /// Whether a device exists and has the secret with this SHA-256.
+    /// Whether a browser exists and has the secret with this SHA-256.
     pub async fn is_device_secret(
         &self,
         app: AppNo,
         id: DeviceId,
         secret: [u8; 32],
     ) -> Result<bool, StoreError> {
-        self.read(move |connection| register::has_secret(connection, app, &id, secret)).await
+        self.read(move |connection| register::is_browser_with_secret(connection, app, &id, secret))
+            .await
     }
 }

@@ -56,6 +56,9 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
     let origin = "https://shop.example";
     let access = json!({"allowed_origins": [origin]});
     server.admin().put(&format!("/admin/v1/apps/{app}/web"), &access).await.ok();
+    let keys = format!("/admin/v1/apps/{app}/keys");
+    let key = server.admin().post(&keys, &json!({"kind": "publishable"})).await.ok();
+    let publishable = key["api_key"].as_str().unwrap().to_owned();
     let mut operations = 0;
     for (template, item) in document["paths"].as_object().unwrap() {
         let path = template
@@ -69,6 +72,7 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
         let key = match path.split('/').nth(1) {
             Some("admin") => server.admin(),
             Some("web") => Caller::with_header(server.origin(), "origin", origin),
+            Some("device") => Caller::app(server.origin(), &publishable),
             _ => server.caller(),
         };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {

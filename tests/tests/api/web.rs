@@ -167,6 +167,7 @@ async fn a_preflight_lists_allowed_methods_and_headers() {
         (web.clone(), "GET, HEAD"),
         (format!("{web}/devices"), "POST"),
         (format!("{web}/devices/d"), "DELETE"),
+        (format!("{web}/devices/d/user"), "DELETE, PUT"),
         (format!("{web}/devices/d/events"), "POST"),
         (format!("{web}/devices/d/enrichments/default"), "GET, HEAD"),
     ] {
@@ -229,6 +230,8 @@ async fn a_browser_cannot_act_for_another_device() {
     for secret in [&*secret, "", "wrong"] {
         for (method, path, body) in [
             (Method::DELETE, path.clone(), String::new()),
+            (Method::DELETE, format!("{path}/user"), String::new()),
+            (Method::PUT, format!("{path}/user"), r#"{"user_token": "nu_x"}"#.to_owned()),
             (Method::POST, format!("{path}/events"), report(&notification)),
             (Method::GET, format!("{path}/enrichments/default"), String::new()),
         ] {
@@ -337,4 +340,30 @@ async fn the_sdk_is_served_with_an_etag() {
         let request = server.anonymous().request(Method::GET, path).header("if-none-match", etag);
         assert_eq!(Response::of(request).await.status, 304);
     }
+}
+
+#[tokio::test]
+async fn a_browser_logs_in_with_a_token_and_never_with_an_id() {
+    let (server, web) = open().await;
+    let (id, secret) = subscribed(&server, &web, "a").await;
+    let backend = server.caller();
+    let token = backend.post("/v1/users/ada/tokens", &json!({})).await.ok();
+    let path = format!("{web}/devices/{id}/user");
+    let user = async || backend.get(&format!("/v1/devices/{id}")).await.ok()["user_id"].clone();
+    let log_in = async |body: Value| {
+        with_secret(&server, Method::PUT, &path, &secret, body.to_string()).await
+    };
+    log_in(json!({"user_id": "ada"}))
+        .await
+        .rejected(400, &["user_id: unknown field", "user_token: is required"]);
+    log_in(json!({"user_token": "nu_invented"}))
+        .await
+        .rejected(400, &["user_token: is not a valid token of this application"]);
+    assert_eq!(user().await, Value::Null);
+    log_in(json!({"user_token": token["user_token"]})).await.ok();
+    assert_eq!(user().await, "ada");
+    for _ in 0..2 {
+        with_secret(&server, Method::DELETE, &path, &secret, String::new()).await.ok();
+    }
+    assert_eq!(user().await, Value::Null);
 }

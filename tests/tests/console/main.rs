@@ -250,6 +250,29 @@ async fn the_dashboard_makes_a_key_with_the_ticked_scopes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_dashboard_makes_a_publishable_key_with_its_limits() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let dashboard = format!("apps/{app}");
+    let mut form = key_form("app");
+    let wrong = [("kind", "publishable"), ("allowed_tags", "news\r\n\r\n sport ")];
+    form.extend(wrong.into_iter().chain([("allowed_attributes", "Plan")]));
+    let page = operator.submit(&dashboard, &form).await?;
+    assert!(page.text.contains("must be a lower-case letter") && page.text.contains(">Plan<"));
+    *form.last_mut().unwrap() = ("allowed_attributes", "plan");
+    let page = operator.submit(&dashboard, &form).await?;
+    assert!(between(&page.text, "<code id=\"secret\">", "<").starts_with("np_"));
+    let keys = server.admin().get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
+    let key = &keys["keys"][1];
+    assert_eq!(
+        json!([key["kind"], key["scopes"], key["allowed_tags"], key["allowed_attributes"]]),
+        json!(["publishable", [], ["news", "sport"], ["plan"]])
+    );
+    assert_eq!(keys["keys"][2], Value::Null, "the refused form made no key");
+    Ok(())
+}
+
+#[tokio::test]
 async fn rotating_a_key_on_the_dashboard_shows_its_successor() -> Result<()> {
     let server = TestServer::without_providers().await;
     let (operator, app) = (operator(&server).await?, first_app(&server).await);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use notify_core::{
-    AnswerPoll, App, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList,
+    AnswerPoll, App, AppCreated, AppDevice, AppDiagnostics, AppList, CampaignCreated, CampaignList,
     CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
     DeliveryList, Device, DeviceList, DeviceStatistics, Diagnostics, Enrichment, EventsAccepted,
     Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, LogIn, NoBody,
@@ -118,11 +118,19 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/polls/{id}/answers/{answer_id}" => request::<AnswerPoll>,
         "POST /v1/events" => request::<ReportEvents>,
         "POST /v1/devices" => request::<RegisterDevice>,
+        "POST /v1/devices/{device_id}/secret" => request::<NoBody>,
+        "POST /device/v1/devices" => request::<notify_core::RegisterAppDevice>,
+        "POST /device/v1/devices/{device_id}/tags" => request::<SetTags>,
+        "POST /device/v1/devices/{device_id}/attributes" => request::<PatchAttributes>,
+        "POST /device/v1/devices/{device_id}/events" => request::<WebReport>,
         "POST /v1/devices/{device_id}/tags" => request::<SetTags>,
         "PATCH /v1/devices/{device_id}/attributes" => request::<PatchAttributes>,
         "PUT /v1/devices/{device_id}/user" => request::<LogIn>,
         "POST /v1/subscriptions" => request::<Subscribe>,
         "PATCH /v1/users/{user_id}" => request::<PatchUser>,
+        "POST /v1/users/{user_id}/tokens" => request::<notify_core::CreateUserToken>,
+        "PUT /device/v1/devices/{device_id}/user"
+        | "PUT /web/v1/{app_id}/devices/{device_id}/user" => request::<notify_core::LogInWithToken>,
         "POST /v1/segments/preview" => request::<PreviewSegment>,
         "PUT /v1/segments/{name}" => request::<PutSegment>,
         "POST /v1/campaigns" | "PUT /v1/campaigns/{id}" => request::<Template>,
@@ -175,12 +183,15 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/polls/{id}" => answer::<Poll>,
         "POST /v1/events" => answer::<EventsAccepted>,
         "POST /v1/devices" => answer::<Success>,
+        "POST /device/v1/devices" | "POST /v1/devices/{device_id}/secret" => answer::<AppDevice>,
+        "POST /device/v1/devices/{device_id}/events" => answer::<EventsAccepted>,
         "GET /v1/devices" => answer::<DeviceList>,
         "GET /v1/devices/{device_id}" => answer::<Device>,
         "GET /v1/tags" => answer::<TagList>,
         "POST /v1/subscriptions" => answer::<SubscriptionCreated>,
         "GET /v1/users" => answer::<UserList>,
         "GET /v1/users/{user_id}" | "PATCH /v1/users/{user_id}" => answer::<User>,
+        "POST /v1/users/{user_id}/tokens" => answer::<notify_core::UserToken>,
         "GET /v1/segments" => answer::<SegmentList>,
         "POST /v1/segments/preview" => answer::<SegmentPreview>,
         "GET /v1/segments/{name}" | "PUT /v1/segments/{name}" => answer::<Segment>,
@@ -191,6 +202,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/campaigns" => answer::<CampaignList>,
         "GET /v1/campaigns/{id}" => answer::<CampaignRecord>,
         "GET /v1/enrichments/{campaign_id}"
+        | "GET /device/v1/devices/{device_id}/enrichments/{campaign_id}"
         | "GET /web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}" => {
             answer::<Enrichment>
         }

@@ -223,6 +223,7 @@ pub(super) fn of_caller(ctx: &RequestCtx) -> Option<Arc<ConsoleSession>> {
         Caller::Console(session) => session.clone(),
         Caller::App(_)
         | Caller::Admin(_)
+        | Caller::DeviceApp(_)
         | Caller::Browser(_)
         | Caller::Platform(_)
         | Caller::Anonymous => None,

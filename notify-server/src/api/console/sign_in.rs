@@ -335,7 +335,7 @@ fn is_secret(name: &str, value: &str) -> bool {
     NAMES.contains(&name.as_str())
         || PARTS.iter().any(|part| name.contains(part))
         || value.contains("PRIVATE KEY")
-        || [KeyKind::Api, KeyKind::Admin].iter().any(|kind| key_hash(*kind, value.trim()).is_some())
+        || KeyKind::ALL.iter().any(|kind| key_hash(*kind, value.trim()).is_some())
 }
 
 #[derive(Template)]

@@ -1,6 +1,7 @@
 //! The handlers: one file per resource.
 
 pub(super) mod admin;
+pub(super) mod app_devices;
 pub(super) mod campaigns;
 pub(super) mod devices;
 pub(super) mod docs_page;

@@ -1,14 +1,16 @@
 //! Users: log-ins, log-outs, attributes, reading and erasing.
 
 use notify_core::{
-    AttributeChanges, DeleteUser, LIMIT_DEFAULT, ListNotificationUsers, NoQuery, NotificationUsers,
-    PageQuery, Success, User, UserId, UserList,
+    AppId, AttributeChanges, DeleteUser, DeviceId, LIMIT_DEFAULT, ListNotificationUsers, NoQuery,
+    NotificationUsers, PageQuery, PresentedUserToken, Success, User, UserId, UserList, UserToken,
+    UserTokenLife,
 };
 
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
-use crate::store::PageRequest;
+use crate::store::{INVALID_USER_TOKEN, PageRequest};
+use crate::user_tokens::{self, UserTokenError};
 
 /// `PUT /v1/devices/{device_id}/user`.
 pub(crate) async fn log_in(ctx: RequestCtx, user: UserId) -> Result<JsonReply<Success>, ApiError> {
@@ -66,6 +68,40 @@ pub(crate) async fn delete(
     let (app, at) = (ctx.app_no(), ctx.received_at);
     ctx.api.store.delete_user(app, id, query.keep_devices, at).await?;
     Ok(JsonReply::success())
+}
+
+/// `POST /v1/users/{user_id}/tokens`. The token is not stored, so a repeated request gets another one.
+pub(crate) async fn create_token(
+    ctx: RequestCtx,
+    life: UserTokenLife,
+) -> Result<JsonReply<UserToken>, ApiError> {
+    let id = ctx.id("user_id")?;
+    // The header is checked, although nothing is stored under it.
+    ctx.idempotency_key()?;
+    let (app, at) = (ctx.app_no(), ctx.received_at);
+    let user = ctx.api.store.identify_user(app, id, at).await?;
+    let expires_at = at.plus_ms(life.ttl_ms);
+    let user_token = user_tokens::sign(&ctx.api.master_key, ctx.app().id, user, expires_at);
+    Ok(JsonReply::ok(UserToken { user_token, expires_at }))
+}
+
+/// Logs a device in as the user of a token, for a caller who may act for the device.
+pub(super) async fn log_in_with_token(
+    ctx: &RequestCtx,
+    app: AppId,
+    device: DeviceId,
+    token: &PresentedUserToken,
+) -> Result<JsonReply<Success>, ApiError> {
+    let user = user_tokens::verify(&ctx.api.master_key, app, &token.0, ctx.received_at);
+    let user = user.map_err(|error| {
+        let what = match error {
+            UserTokenError::Invalid => INVALID_USER_TOKEN,
+            UserTokenError::Expired => "has expired",
+        };
+        ApiError::invalid("user_token", what)
+    })?;
+    let (app, at) = (ctx.app_no(), ctx.received_at);
+    Ok(JsonReply::ok(ctx.api.store.log_in_as(app, device, user, at).await?))
 }
 
 /// `GET /v1/notifications/{id}/users`.

@@ -5,14 +5,15 @@
 use http::header;
 use notify_core::{
     AppId, BrowserSubscription, DeviceId, Endpoint, Enrichment, EnrichmentQuery, Event,
-    EventsAccepted, NoQuery, NotificationId, ProviderKind, Success, Tag, WebAccess, WebConfig,
-    WebEvent, WebSubscribed,
+    EventsAccepted, NoQuery, NotificationId, PresentedUserToken, ProviderKind, Success, Tag,
+    WebAccess, WebConfig, WebEvent, WebSubscribed,
 };
 use url::Url;
 use uuid::Uuid;
 
 use super::devices::check_web_subscription;
 use super::enrichments;
+use super::users::log_in_with_token;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -22,7 +23,9 @@ use crate::store::NewBrowser;
 
 /// Path template of subscriptions, which have a separate rate limit.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
-const SECRET_HEADER: header::HeaderName = header::HeaderName::from_static("x-device-secret");
+/// The header with the secret of a device.
+pub(super) const SECRET_HEADER: header::HeaderName =
+    header::HeaderName::from_static("x-device-secret");
 
 /// `GET /web/v1/{app_id}`.
 pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
@@ -102,12 +105,36 @@ pub(crate) async fn unsubscribe(
     Ok(JsonReply::success())
 }
 
+/// `PUT /web/v1/{app_id}/devices/{device_id}/user`. The token proves who the user is; a page cannot name one.
+pub(crate) async fn log_in(
+    ctx: RequestCtx,
+    token: PresentedUserToken,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    log_in_with_token(&ctx, ctx.web_origin().app, device, &token).await
+}
+
+/// `DELETE /web/v1/{app_id}/devices/{device_id}/user`.
+pub(crate) async fn log_out(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    Ok(JsonReply::ok(ctx.api.store.log_out(ctx.app_no(), device).await?))
+}
+
 /// `POST /web/v1/{app_id}/devices/{device_id}/events`.
 pub(crate) async fn report(
     ctx: RequestCtx,
     events: Vec<WebEvent>,
 ) -> Result<JsonReply<EventsAccepted>, ApiError> {
     let device = own_device(&ctx).await?;
+    record(&ctx, device, events).await
+}
+
+/// Records the events of a device.
+pub(super) async fn record(
+    ctx: &RequestCtx,
+    device: DeviceId,
+    events: Vec<WebEvent>,
+) -> Result<JsonReply<EventsAccepted>, ApiError> {
     let to_event = |event: WebEvent| Event {
         kind: event.kind,
         notification_id: event.notification_id,
@@ -124,6 +151,15 @@ pub(crate) async fn enrichment(
     query: EnrichmentQuery,
 ) -> Result<JsonReply<Enrichment>, ApiError> {
     let device = own_device(&ctx).await?;
+    enrichment_of(&ctx, device, query).await
+}
+
+/// The enrichment of the campaign in the path, for a device.
+pub(super) async fn enrichment_of(
+    ctx: &RequestCtx,
+    device: DeviceId,
+    query: EnrichmentQuery,
+) -> Result<JsonReply<Enrichment>, ApiError> {
     if query.device_id.is_some() {
         return Err(ApiError::invalid("device_id", "is given in the path"));
     }
@@ -132,7 +168,7 @@ pub(crate) async fn enrichment(
         .map(NotificationId::new)
         .transpose()
         .map_err(|_| ApiError::NotFound)?;
-    enrichments::enrichment(&ctx, notification, Some(device)).await
+    enrichments::enrichment(ctx, notification, Some(device)).await
 }
 
 /// The device in the path, if the request has its secret. An unknown device and a wrong secret get

@@ -30,6 +30,7 @@ use crate::api::router::{Endpoint, RequestBody, placeholder, segments};
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
 const ADMIN_KEY: &str = "admin_key";
+const PUBLISHABLE_KEY: &str = "publishable_key";
 const DEVICE_SECRET: &str = "device_secret";
 
 type NamedSchemas = Vec<(String, RefOr<Schema>)>;
@@ -146,6 +147,7 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
         "headers": responses::headers(),
         "securitySchemes": {
             API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+            PUBLISHABLE_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             ADMIN_KEY: { "type": "http", "scheme": "bearer" },
             DEVICE_SECRET: { "type": "apiKey", "in": "header", "name": "X-Device-Secret" },
         },
@@ -156,8 +158,9 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
             "title": "Notify",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Push notifications and their enrichment. `/v1` is the API of \
-                applications; it takes an API key in the header `X-API-Key`. `/admin/v1` is the API of \
-                administrators; it takes an admin key as `Authorization: Bearer`. All their \
+                applications; it takes an API key in the header `X-API-Key`. `/device/v1` is the API of \
+                apps for their own device; it takes a publishable key in the same header. `/admin/v1` is \
+                the API of administrators; it takes an admin key as `Authorization: Bearer`. All their \
                 responses other than 200 are `{\"errors\": [string]}`. In requests, `null` means \
                 that a field is absent; as the value of an attribute, it removes the attribute. For \
                 optional texts other than ids, `\"\"` means the same as `null`.",
@@ -212,10 +215,13 @@ fn operation(route: &Endpoint) -> Value {
         operation["requestBody"] =
             json!({ "required": required, "content": { media_type: content } });
     }
-    if let Some(scheme) = security_scheme(route.path) {
+    let schemes = security_schemes(route.path);
+    if !schemes.is_empty() {
         // OpenAPI 3.1 lists here what a credential of any scheme must allow.
         let scopes: Vec<KeyScope> = scope_of(route).into_iter().collect();
-        operation["security"] = json!([{ scheme: scopes }]);
+        let all: Map<String, Value> =
+            schemes.iter().map(|scheme| ((*scheme).to_owned(), json!(scopes))).collect();
+        operation["security"] = json!([all]);
     }
     operation
 }
@@ -256,7 +262,7 @@ fn parameters(route: &Endpoint) -> Vec<Value> {
 
 /// Whether the request accepts an `Idempotency-Key`.
 fn takes_idempotency_key(route: &Endpoint) -> bool {
-    route.method == Method::POST && security_scheme(route.path) == Some(API_KEY)
+    route.method == Method::POST && security_schemes(route.path) == [API_KEY]
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
@@ -327,13 +333,16 @@ fn caller_id() -> Value {
     })
 }
 
-fn security_scheme(template: &str) -> Option<&'static str> {
-    let mut segments = segments(template);
-    match segments.next() {
-        Some("v1") => Some(API_KEY),
-        Some("admin") => Some(ADMIN_KEY),
-        Some("web") if template.contains("{device_id}") => Some(DEVICE_SECRET),
-        _ => None,
+/// The credentials that a request needs, all together.
+fn security_schemes(template: &str) -> &'static [&'static str] {
+    let has_device = template.contains("{device_id}");
+    match segments(template).next() {
+        Some("v1") => &[API_KEY],
+        Some("admin") => &[ADMIN_KEY],
+        Some("device") if has_device => &[PUBLISHABLE_KEY, DEVICE_SECRET],
+        Some("device") => &[PUBLISHABLE_KEY],
+        Some("web") if has_device => &[DEVICE_SECRET],
+        _ => &[],
     }
 }
 

@@ -40,6 +40,7 @@ impl OtherResponse {
 enum Area {
     Api,
     Admin,
+    Apps,
     Browsers,
     Inbound,
     Polls,
@@ -51,6 +52,7 @@ impl Area {
         match segments(template).next() {
             Some("v1") => Self::Api,
             Some("admin") => Self::Admin,
+            Some("device") => Self::Apps,
             Some("web") => Self::Browsers,
             Some("hooks") => Self::Inbound,
             Some("polls") => Self::Polls,

@@ -1,5 +1,5 @@
-//! Authentication: applications by API key, administrators by admin key, pages in browsers by
-//! origin. [`KeyCache`] holds the keys and the browser access that are in use.
+//! Authentication: applications by API key, apps by publishable key, administrators by admin key, pages in
+//! browsers by origin. [`KeyCache`] holds the keys and the browser access that are in use.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, header};
-use notify_core::{AppId, AppStatus, KeyId, SessionId, Timestamp};
+use notify_core::{AppId, AppStatus, KeyGrant, KeyId, SessionId, Timestamp};
 
 use crate::api::console;
 use crate::api::error::ApiError;
@@ -21,6 +21,8 @@ use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, key_hash};
 use crate::store::{AdminKey, AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
+/// Path below which apps call for their own device.
+const APP_DEVICES: &str = "/device/v1";
 const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
 
 impl Pipeline {
@@ -42,6 +44,8 @@ impl Pipeline {
             Ok(Caller::Anonymous)
         } else if is_below(path, "/v1") {
             self.authenticate_app(headers).await
+        } else if is_below(path, APP_DEVICES) {
+            self.authenticate_device_app(headers).await
         } else if is_below(path, "/admin/v1") {
             self.authenticate_admin(headers).await
         } else if is_below(path, web_origin::AREA) {
@@ -55,7 +59,32 @@ impl Pipeline {
         let hash = single_value(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
         let Some(hash) = hash else { return Err(missing_api_key(headers)) };
         let access = self.key_cache.app(hash, self.api.clock.now()).await?;
-        access.map(Caller::App).ok_or(ApiError::Unauthorized)
+        let access = access.ok_or(ApiError::Unauthorized)?;
+        match access.terms.grant {
+            KeyGrant::Api(_) => Ok(Caller::App(access)),
+            KeyGrant::Devices(_) => Err(ApiError::Unauthorized),
+        }
+    }
+
+    /// An app. Its publishable key is no secret: it says which application is meant, and what apps of the
+    /// application may do.
+    async fn authenticate_device_app(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let key = single_value(headers, &API_KEY);
+        let Some(hash) = key.and_then(|key| key_hash(KeyKind::Publishable, key)) else {
+            let is_misplaced = key.is_some_and(|key| key.starts_with(KeyKind::Api.prefix()));
+            let error = if is_misplaced {
+                ApiError::ApiKeyInApp
+            } else {
+                ApiError::PublishableUnauthorized
+            };
+            return Err(error);
+        };
+        let access = self.key_cache.app(hash, self.api.clock.now()).await?;
+        let access = access.ok_or(ApiError::PublishableUnauthorized)?;
+        match access.terms.grant {
+            KeyGrant::Devices(_) => Ok(Caller::DeviceApp(access)),
+            KeyGrant::Api(_) => Err(ApiError::PublishableUnauthorized),
+        }
     }
 
     async fn authenticate_admin(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -77,8 +106,12 @@ impl Pipeline {
 }
 
 /// The error of a request without an API key in the header `X-API-Key`. Its text differs if the
-/// caller sent an API key as a bearer token, which is the place of admin keys.
+/// caller sent an API key as a bearer token, which is the place of admin keys, or a publishable key.
 fn missing_api_key(headers: &HeaderMap) -> ApiError {
+    let key = single_value(headers, &API_KEY);
+    if key.is_some_and(|key| key.starts_with(KeyKind::Publishable.prefix())) {
+        return ApiError::PublishableKeyMisplaced;
+    }
     let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
     let is_misplaced = !headers.contains_key(&API_KEY)
         && token.is_some_and(|token| token.starts_with(KeyKind::Api.prefix()));

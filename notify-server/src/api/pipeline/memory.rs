@@ -123,7 +123,10 @@ impl Owner {
                 Some(app) => Self::TelegramWebhook(app),
                 None => Self::Messenger(client),
             },
-            Caller::Browser(_) | Caller::Console(None) | Caller::Anonymous => Self::Client(client),
+            Caller::DeviceApp(_)
+            | Caller::Browser(_)
+            | Caller::Console(None)
+            | Caller::Anonymous => Self::Client(client),
         }
     }
 

@@ -234,7 +234,7 @@ impl Pipeline {
         let limit = config.max_body_bytes;
         let bytes_max = match caller {
             Caller::App(_) | Caller::Admin(_) => limit,
-            Caller::Browser(_) => limit.min(web_origin::BODY_BYTES_MAX),
+            Caller::Browser(_) | Caller::DeviceApp(_) => limit.min(web_origin::BODY_BYTES_MAX),
             Caller::Platform(_) => limit.min(inbound::BODY_BYTES_MAX),
             Caller::Console(Some(_)) => limit,
             Caller::Console(None) => limit.min(console::FORM_BYTES_MAX),

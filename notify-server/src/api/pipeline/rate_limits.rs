@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, header};
 use notify_core::KeyId;
 
 use crate::api::error::ApiError;
-use crate::api::handlers::{poll_page, web};
+use crate::api::handlers::{app_devices, poll_page, web};
 use crate::api::request_ctx::Caller;
 use crate::api::router::RouteMatch;
 use crate::config::{Config, Networks};
@@ -36,6 +36,10 @@ pub(super) struct RateLimits {
     votes: Limiter<IpAddr>,
     browser_requests: Limiter<(AppNo, IpAddr)>,
     subscriptions: Limiter<AppNo>,
+    /// The limits of apps are those of browsers, but each counts for itself: whoever has a publishable key
+    /// cannot use up the limits of the pages of the application.
+    device_requests: Limiter<(AppNo, IpAddr)>,
+    registrations: Limiter<AppNo>,
 }
 
 impl RateLimits {
@@ -47,6 +51,8 @@ impl RateLimits {
             votes: Limiter::per_minute(config.poll_votes_per_minute),
             browser_requests: Limiter::per_minute(config.web_requests_per_minute),
             subscriptions: Limiter::per_minute(config.web_subscriptions_per_minute),
+            device_requests: Limiter::per_minute(config.web_requests_per_minute),
+            registrations: Limiter::per_minute(config.web_subscriptions_per_minute),
         }
     }
 
@@ -65,6 +71,11 @@ impl RateLimits {
             Caller::Browser(origin) => {
                 let is_subscription = route.is_endpoint(&Method::POST, web::SUBSCRIBE);
                 self.check_browser(origin.web.no, client, is_subscription)
+            }
+            Caller::DeviceApp(access) => {
+                self.device_requests.check(&(access.no, client))?;
+                let is_registration = route.is_endpoint(&Method::POST, app_devices::REGISTER);
+                if is_registration { self.registrations.check(&access.no) } else { Ok(()) }
             }
             Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
@@ -111,6 +122,8 @@ impl RateLimits {
         self.votes.prune();
         self.browser_requests.prune();
         self.subscriptions.prune();
+        self.device_requests.prune();
+        self.registrations.prune();
     }
 }
 
@@ -255,6 +268,8 @@ mod tests {
             votes: Limiter::per_minute(per_minute),
             browser_requests: Limiter::per_minute(per_minute),
             subscriptions: Limiter::per_minute(subscriptions_per_minute),
+            device_requests: Limiter::per_minute(per_minute),
+            registrations: Limiter::per_minute(subscriptions_per_minute),
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn scope_of(endpoint: &Endpoint) -> Option<KeyScope> {
 /// 403. The caller is authenticated, so this does not count as a failed authentication.
 pub(super) fn check(caller: &Caller, endpoint: &Endpoint) -> Result<(), ApiError> {
     match (caller, scope_of(endpoint)) {
-        (Caller::App(access), Some(scope)) if !access.terms.scopes.contains(scope) => {
+        (Caller::App(access), Some(scope)) if !access.terms.has_scope(scope) => {
             Err(ApiError::MissingScope(scope))
         }
         _ => Ok(()),
@@ -76,9 +76,11 @@ mod tests {
                 "PATCH /v1/devices/{device_id}/attributes",
                 "PUT /v1/devices/{device_id}/user",
                 "DELETE /v1/devices/{device_id}/user",
+                "POST /v1/devices/{device_id}/secret",
                 "POST /v1/subscriptions",
                 "PATCH /v1/users/{user_id}",
                 "DELETE /v1/users/{user_id}",
+                "POST /v1/users/{user_id}/tokens",
             ],
         ),
         (

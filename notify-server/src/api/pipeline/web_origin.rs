@@ -13,7 +13,7 @@ use crate::store::WebApp;
 
 /// Path below which browsers call.
 pub(super) const AREA: &str = "/web/v1";
-/// Largest body from a browser, in bytes. A subscription with a long endpoint and 50 tags takes
+/// Largest body from a browser or an app, in bytes. A subscription with a long endpoint and 50 tags takes
 /// much less.
 pub(super) const BODY_BYTES_MAX: usize = 65_536;
 /// How long a browser may cache a preflight, in seconds. Every call checks the origin again, so

@@ -69,6 +69,9 @@ impl Lane {
         {
             answer = self.weaken_unverified_answer(answer, upstream, context.trust, attempt.now);
         }
+        if is_current {
+            answer = self.weaken_report_of_app(answer, context);
+        }
         let effects = self.record_answer(&answer, context, attempt.now);
         let accepts_credentials = context.upstream().is_some_and(|upstream| {
             upstream.accepts_credentials(attempt.first_attempt_at, attempt.now)
@@ -118,6 +121,30 @@ impl Lane {
                 SendResult::Throttle { reason, after, scope: Scope::Address }
             }
             (answer, _) => answer,
+        }
+    }
+
+    /// Replaces a report that a push token is dead with a weaker one, if an app registered the token with a
+    /// publishable key and the token never accepted a message. Everyone can read the key in the app, and
+    /// invent tokens. The reports must therefore not count for the guard, which stops the platform. But
+    /// many of them in a row, without a delivered message, may be a fault of our configuration: then no
+    /// more devices are disabled.
+    fn weaken_report_of_app(&self, answer: SendResult, context: &AnswerContext<'_>) -> SendResult {
+        match answer {
+            SendResult::Unregistered { reason, ambiguous: true, since }
+                if self.platform != Platform::Web && context.trust == AddressTrust::Unverified =>
+            {
+                let is_believed = match context.upstream() {
+                    Some(upstream) => upstream.record_unregistered(),
+                    None => self.unregistered_in_a_row.record(),
+                };
+                if is_believed {
+                    SendResult::Unregistered { reason, ambiguous: false, since }
+                } else {
+                    SendResult::Unknown { reason }
+                }
+            }
+            answer => answer,
         }
     }
 
@@ -183,8 +210,9 @@ impl Lane {
                 self.on_failure(*outcome, reason, context.upstream(), now);
             }
             SendResult::Delivered { .. } => {
-                if let Some(upstream) = upstream {
-                    upstream.record_delivery(now);
+                match upstream {
+                    Some(upstream) => upstream.record_delivery(now),
+                    None => self.unregistered_in_a_row.reset(),
                 }
                 self.breaker.on_success();
             }

@@ -23,8 +23,8 @@ const VERIFIED_UPSTREAMS_MAX: usize = 2 * UPSTREAMS_MAX;
 /// How long the probe of an upstream waits for an address of the kind whose turn it is (verified or
 /// unverified) before an address of the other kind becomes the probe, in milliseconds.
 const OTHER_TRUST_PROBE_DELAY_MS: i64 = 5_000;
-/// Most consecutive reports of dead addresses that are believed while the upstream delivers no
-/// message, for addresses that are not verified. Further reports may be a fault of the upstream.
+/// Most consecutive reports of dead addresses that are believed while no message is delivered, for
+/// addresses that are not verified. Further reports may be a fault of the upstream.
 const CONSECUTIVE_UNREGISTERED_MAX: u32 = 20;
 /// How long an upstream counts as healthy after it delivered a message, in milliseconds.
 const HEALTHY_WINDOW_MS: i64 = 60_000;
@@ -34,6 +34,27 @@ const DELIVERED_WINDOW_MS: i64 = 300_000;
 /// Untested upstreams together get at most the lane's streams divided by this number. Upstreams that
 /// accept connections and never answer thus leave streams for the tested ones.
 const UNTESTED_STREAMS_DIVISOR: usize = 4;
+
+/// Consecutive reports of a dead address, at addresses whose reports prove nothing about our credentials.
+/// Many of them, without a delivered message, may be a fault of the provider or of our configuration.
+#[derive(Debug, Default)]
+pub(super) struct UnregisteredInARow(AtomicU32);
+
+impl UnregisteredInARow {
+    /// Records a report. Returns whether to believe it.
+    pub(super) fn record(&self) -> bool {
+        self.0.fetch_add(1, Ordering::AcqRel) < CONSECUTIVE_UNREGISTERED_MAX
+    }
+
+    /// Records a delivered message.
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    fn has_any(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
 
 /// The upstreams of a lane.
 pub(crate) struct Upstreams {
@@ -52,7 +73,7 @@ pub(crate) struct Upstream {
     /// Consecutive rejections of our credentials at verified addresses.
     consecutive_refusals: AtomicU16,
     /// Consecutive reports of a dead address, at anonymous and unverified addresses.
-    consecutive_unregistered: AtomicU32,
+    unregistered_in_a_row: UnregisteredInARow,
     /// When a message was last delivered, in unix milliseconds; `i64::MIN` if no message was delivered
     /// since the provider changed.
     delivered_at: AtomicI64,
@@ -138,7 +159,7 @@ impl Upstreams {
                 breaker: CircuitBreaker::new(self.probe_every_ms, peers),
                 in_flight: AtomicUsize::new(0),
                 consecutive_refusals: AtomicU16::new(0),
-                consecutive_unregistered: AtomicU32::new(0),
+                unregistered_in_a_row: UnregisteredInARow::default(),
                 delivered_at: AtomicI64::new(i64::MIN),
                 is_tested: AtomicBool::new(false),
                 is_next_probe_unverified: AtomicBool::new(false),
@@ -160,7 +181,7 @@ impl Upstreams {
         for upstream in self.by_name.lock().expect("no holder of the upstreams panics").values() {
             upstream.breaker.close();
             upstream.consecutive_refusals.store(0, Ordering::Release);
-            upstream.consecutive_unregistered.store(0, Ordering::Release);
+            upstream.unregistered_in_a_row.reset();
             upstream.delivered_at.store(i64::MIN, Ordering::Release);
             upstream.is_tested.store(false, Ordering::Release);
             upstream.is_next_probe_unverified.store(false, Ordering::Release);
@@ -183,7 +204,7 @@ impl Upstream {
     fn has_relevant_state(&self) -> bool {
         !self.breaker.is_closed()
             || self.consecutive_refusals.load(Ordering::Acquire) > 0
-            || self.consecutive_unregistered.load(Ordering::Acquire) > 0
+            || self.unregistered_in_a_row.has_any()
             || self.is_tested.load(Ordering::Acquire)
     }
 
@@ -255,17 +276,16 @@ impl Upstream {
         }
     }
 
-    /// Records a report that an anonymous or unverified address is dead. Returns whether to believe
-    /// the report: many of them in a row, without a delivered message, may be a fault of the upstream.
+    /// Records a report that an anonymous or unverified address is dead. Returns whether to believe it.
     pub(crate) fn record_unregistered(&self) -> bool {
-        self.consecutive_unregistered.fetch_add(1, Ordering::AcqRel) < CONSECUTIVE_UNREGISTERED_MAX
+        self.unregistered_in_a_row.record()
     }
 
     /// Records a delivered message.
     pub(crate) fn record_delivery(&self, now: Timestamp) {
         self.delivered_at.store(now.as_ms(), Ordering::Release);
         self.is_tested.store(true, Ordering::Release);
-        self.consecutive_unregistered.store(0, Ordering::Release);
+        self.unregistered_in_a_row.reset();
         self.is_next_probe_unverified.store(false, Ordering::Release);
         self.record_answer();
     }

@@ -1,12 +1,13 @@
-//! Web Push addresses that anyone may have registered: invented ones, ones that belong to another
-//! VAPID key, and ones at an attacker's push service. They may delay the application's other
+//! Addresses that anyone may have registered: Web Push addresses that are invented, belong to another VAPID
+//! key, or are at an attacker's push service; and push tokens that an app registered with a publishable key.
+//! They may delay the application's other
 //! devices a little, and have no other effect.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
-use notify_core::{Platform, ProviderKind, ProviderStatus};
+use notify_core::{Platform, ProviderKind, ProviderStatus, RegisterDevice};
 
 use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
@@ -309,4 +310,52 @@ async fn a_thousand_silent_services_leave_the_others_their_streams() {
     provider.release();
     completed(&rig, &id).await;
     rig.stop().await;
+}
+
+fn phone(platform: Platform, device: &str, token: &str) -> RegisterDevice {
+    match platform {
+        Platform::Ios => RegisterDevice::ios(device, token),
+        _ => RegisterDevice::android(device, token),
+    }
+}
+
+/// Strangers register invented push tokens with the publishable key of an app.
+async fn invented_tokens_stop_nothing(platform: Platform, provider: ProviderKind) {
+    const STRANGERS: u64 = 60;
+    let mut rig = Rig::new(1).await;
+    for number in 0..GOOD {
+        rig.register(phone(platform, &format!("good-{number}"), &good(number))).await;
+    }
+    for number in 0..STRANGERS {
+        let token = format!("invented-{number}");
+        rig.register(phone(platform, &format!("stranger-{number}"), &token)).await;
+    }
+    rig.execute_raw(
+        "insert into unverified_addresses select key, 0, 0 from devices
+         where address like 'invented-%'",
+    );
+    let fake = FakeProvider::new(1);
+    rig.configure(provider, Some(fake.clone())).await;
+    script(&fake, |_| dead());
+    rig.start();
+    let id = rig.broadcast_to(platform).await;
+    let record = completed(&rig, &id).await;
+    assert_eq!(record.counts.sent, GOOD as u64, "{record:?}");
+    // The first of them are disabled. Without a message in between, the others are not.
+    assert_eq!((record.counts.unregistered, record.counts.failed), (20, STRANGERS - 20));
+    assert!(!rig.store.guard_tripped(rig.app, platform).await.unwrap());
+    let again = rig.broadcast_to(platform).await;
+    let record = completed(&rig, &again).await;
+    assert_eq!(record.counts.sent, GOOD as u64, "the platform still sends");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn invented_tokens_of_apps_do_not_stop_fcm() {
+    invented_tokens_stop_nothing(Platform::Android, ProviderKind::Fcm).await;
+}
+
+#[tokio::test]
+async fn invented_tokens_of_apps_do_not_stop_apns() {
+    invented_tokens_stop_nothing(Platform::Ios, ProviderKind::Apns).await;
 }

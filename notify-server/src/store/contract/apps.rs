@@ -4,7 +4,8 @@ use macro_rules_attribute::apply;
 use std::sync::{Arc, Mutex};
 
 use notify_core::{
-    AppChange, AppId, AppStatus, KeyId, KeyScope, KeyScopes, KeyTerms, ProviderKind, Timestamp,
+    AppChange, AppId, AppStatus, DeviceLimits, KeyGrant, KeyId, KeyScope, KeyScopes, KeyTerms,
+    ProviderKind, Timestamp,
 };
 use uuid::Uuid;
 
@@ -138,16 +139,28 @@ async fn revoking_a_key_of_another_application_fails(store: &Store) {
 async fn a_key_has_its_scopes_and_its_expiry(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let some = KeyScopes::Only(vec![KeyScope::Read, KeyScope::Webhooks]);
-    for (byte, scopes) in [(7, KeyScopes::All), (8, some)] {
+    let limits = DeviceLimits {
+        allowed_tags: vec!["news".to_owned()],
+        allowed_attributes: vec!["plan".to_owned()],
+    };
+    for (byte, grant, scopes) in [
+        (7, KeyGrant::Api(KeyScopes::All), KeyScope::ALL.to_vec()),
+        (8, KeyGrant::Api(some), vec![KeyScope::Read, KeyScope::Webhooks]),
+        (9, KeyGrant::Devices(limits.clone()), vec![]),
+    ] {
         let key = fixtures::key(byte);
         let expires_at = (byte == 8).then(|| NOW.plus_ms(1));
-        let terms = KeyTerms { scopes: scopes.clone(), expires_at };
+        let terms = KeyTerms { grant: grant.clone(), expires_at };
         store.add_key(id, key.clone(), terms.clone()).await.unwrap();
         let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
         assert_eq!((access.key, access.terms), (key.id, terms));
         let listed = store.list_keys(id).await.unwrap();
         let listed = listed.iter().find(|listed| listed.id == key.id).unwrap();
-        assert_eq!((&listed.scopes, listed.expires_at), (&scopes.to_vec(), expires_at));
+        assert_eq!((&listed.scopes, listed.expires_at), (&scopes, expires_at));
+        assert_eq!(listed.kind, grant.kind());
+        let listed = (listed.allowed_tags.clone(), listed.allowed_attributes.clone());
+        let expected = if byte == 9 { limits.clone() } else { DeviceLimits::default() };
+        assert_eq!(listed, (expected.allowed_tags, expected.allowed_attributes));
     }
 }
 
@@ -155,7 +168,7 @@ async fn a_key_has_its_scopes_and_its_expiry(store: &Store) {
 async fn a_rotated_key_ends_after_the_overlap_and_never_later(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let (other, _) = fixtures::named_app(store, "Other").await;
-    let scopes = KeyScopes::Only(vec![KeyScope::Read]);
+    let grant = KeyGrant::Api(KeyScopes::Only(vec![KeyScope::Read]));
     let hour = 3_600_000;
     for (nth, lifetime, overlap, end, successor_end) in [
         (0, None, hour, hour, None),
@@ -165,7 +178,7 @@ async fn a_rotated_key_ends_after_the_overlap_and_never_later(store: &Store) {
     ] {
         let (key, successor) = (fixtures::key(10 + nth), fixtures::key(20 + nth));
         let ends = |ms: i64| NOW.plus_ms(ms);
-        let terms = KeyTerms { scopes: scopes.clone(), expires_at: lifetime.map(ends) };
+        let terms = KeyTerms { grant: grant.clone(), expires_at: lifetime.map(ends) };
         store.add_key(id, key.clone(), terms).await.unwrap();
         assert!(is_unknown(&store.rotate_key(other, key.id, successor.clone(), overlap).await));
         let nameless = NewKey { name: None, ..successor.clone() };
@@ -174,7 +187,7 @@ async fn a_rotated_key_ends_after_the_overlap_and_never_later(store: &Store) {
         assert_eq!(rotated.terms.expires_at, Some(ends(end)), "{nth}");
         assert!(!rotated.is_valid(ends(end)) && (end == 0 || rotated.is_valid(ends(end - 1))));
         let new = store.find_app_by_key(successor.hash).await.unwrap().unwrap();
-        assert_eq!((new.no, new.key, &new.terms.scopes), (no, successor.id, &scopes));
+        assert_eq!((new.no, new.key, &new.terms.grant), (no, successor.id, &grant));
         assert_eq!(new.terms.expires_at, successor_end.map(ends), "{nth}");
         let listed = store.list_keys(id).await.unwrap();
         let listed = listed.iter().find(|listed| listed.id == successor.id).unwrap();

@@ -65,6 +65,7 @@ macro_rules! set_contract {
     };
 }
 
+mod app_devices;
 mod apps;
 mod audiences;
 mod breakers;

@@ -11,7 +11,7 @@ use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
     AppNo, AudienceSource, Checkpoint, Mismatch, NewNotification, Outcome, PageRequest,
-    RetentionCutoffs, Store,
+    RetentionCutoffs, Store, StoreError, UserIdentity,
 };
 
 pub(super) fn user(text: &str) -> UserId {
@@ -415,4 +415,39 @@ async fn attributes_of_devices_are_read_by_name(store: &Store) {
     let other = fixtures::named_app(store, "other").await.1;
     let foreign = store.device_attributes(other, keys.clone(), vec!["name".to_owned()]).await;
     assert!(foreign.unwrap().is_empty(), "names belong to one application");
+}
+
+#[apply(contract)]
+async fn an_identified_user_is_not_a_later_user_of_its_id(store: &Store) {
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::registered(store, app, fixtures::android("d")).await;
+    fixtures::registered(store, other_app, fixtures::android("d")).await;
+    let ada = || UserId::new("ada").unwrap();
+    let identity = store.identify_user(app, ada(), NOW).await.unwrap();
+    assert_eq!(store.user(app, ada()).await.unwrap().created_at, NOW, "it was created");
+    let later = NOW.plus_ms(1);
+    assert_eq!(store.identify_user(app, ada(), later).await.unwrap(), identity);
+    let user_of = async |app| store.device(app, id("d")).await.unwrap().user_id;
+    store.log_in_as(app, id("d"), identity, later).await.unwrap();
+    assert_eq!(user_of(app).await, Some(ada()));
+    // In another application, after the erasure, and as a later user of the id.
+    let is_refused = async |app, identity| {
+        let result = store.log_in_as(app, id("d"), identity, later).await;
+        matches!(result, Err(StoreError::Refused(_)))
+    };
+    assert!(is_refused(other_app, identity).await);
+    store.delete_user(app, ada(), true, later).await.unwrap();
+    assert!(is_refused(app, identity).await);
+    assert!(is_unknown(&store.user(app, ada()).await), "it was not created again");
+    let successor = store.identify_user(app, ada(), later).await.unwrap();
+    assert!(is_refused(app, identity).await);
+    // Even if a restored database gives the number again.
+    let mixed = UserIdentity { no: successor.no, created_at: identity.created_at };
+    assert!(is_refused(app, mixed).await);
+    assert_eq!(user_of(app).await, None);
+    assert_eq!(user_of(other_app).await, None);
+    let unknown = store.log_in_as(app, id("x"), successor, later).await;
+    assert!(is_unknown(&unknown));
+    store.log_in_as(app, id("d"), successor, later).await.unwrap();
+    assert_eq!(user_of(app).await, Some(ada()));
 }

@@ -164,9 +164,9 @@ pub enum Mismatch {
 
 /// How much the responses to an address say about the credentials of the application. A visitor of
 /// a website can invent a Web Push address. The website registers it without an API key, or the
-/// backend of the application registers it, which cannot recognize the invention. If such an address
-/// is rejected, this does not mean that the credentials are wrong. Addresses of other platforms are
-/// always [`AddressTrust::Verified`].
+/// backend of the application registers it, which cannot recognize the invention. Everyone who has an app
+/// can register a push token with the publishable key in it. If such an address is rejected, this does not
+/// mean that the credentials are wrong. All other addresses are [`AddressTrust::Verified`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressTrust {
     /// The address has received a message and was registered with an API key.
@@ -359,8 +359,7 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
 const DEVICE_COLUMNS: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
     d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
     d.zone_changed_at, \
-    case when d.p256dh is null then false \
-    else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
+    exists (select 1 from unverified_addresses u where u.device_key = d.key), \
     case when d.p256dh is null then false \
     else exists (select 1 from device_secrets s where s.device_key = d.key) end";
 /// The number of columns in [`DEVICE_COLUMNS`].

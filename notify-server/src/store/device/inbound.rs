@@ -229,7 +229,8 @@ fn new_device(
     DeviceUpsert::of_subscription(app, subscription, contact.generated_id.clone())
 }
 
-// Web Push addresses that have not received a message yet. For each of them, the table
+// Addresses that have not received a message yet: those of Web Push, and those that apps registered with a
+// publishable key. For each of them, the table
 // `unverified_addresses` stores when the device got it, and whether a browser registered the device
 // without an API key. Such a device is anonymous, and it expires if it never receives a message.
 
@@ -247,6 +248,21 @@ pub(super) fn mark_unverified(
     tx.prepare_cached(
         "insert into unverified_addresses (device_key, since, is_anonymous)
          select ?1, ?2, count(*) from device_secrets where device_key = ?1
+         on conflict (device_key) do update set since = excluded.since",
+    )?
+    .execute([key.0, at.as_ms()])?;
+    Ok(())
+}
+
+/// Records that an app registered an address with a publishable key, which is no secret. The device does
+/// not expire: its app may be opened again after a long time.
+pub(super) fn mark_unverified_app(
+    tx: &Connection,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into unverified_addresses (device_key, since, is_anonymous) values (?1, ?2, 0)
          on conflict (device_key) do update set since = excluded.since",
     )?
     .execute([key.0, at.as_ms()])?;

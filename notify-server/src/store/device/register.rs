@@ -1,5 +1,6 @@
 //! Registering a device or replacing its fields.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use notify_core::{DeviceId, IosEnv, Platform, Timestamp};
 
 use crate::store::delivery::cancel_retries_of_device;
@@ -421,7 +422,7 @@ pub(in crate::store) fn subscribe_browser(
     at: Timestamp,
 ) -> Result<SubscribedBrowser, StoreError> {
     let proved_by_secret = match browser.existing {
-        Some((id, secret)) if has_secret(tx, app, &id, secret)? => Some(id),
+        Some((id, secret)) if is_browser_with_secret(tx, app, &id, secret)? => Some(id),
         Some(_) | None => None,
     };
     let has_new_secret = proved_by_secret.is_none();
@@ -444,11 +445,7 @@ pub(in crate::store) fn subscribe_browser(
     if has_new_secret {
         let key = key_by_id(tx, app, wanted.device_id.as_str())?
             .ok_or_else(|| internal("a device that was just registered is gone"))?;
-        tx.prepare_cached(
-            "insert into device_secrets (device_key, hash) values (?1, ?2)
-             on conflict (device_key) do update set hash = excluded.hash",
-        )?
-        .execute(params![key.0, browser.secret])?;
+        write_secret(tx, key, browser.secret)?;
         if is_new {
             inbound::set_anonymous(tx, key)?;
         }
@@ -476,18 +473,61 @@ fn device_of_browser(
     Ok(has_keys.then_some(id))
 }
 
-/// Whether a device exists and has a secret with this SHA-256.
-pub(in crate::store) fn has_secret(
+/// Finds a device by its id and the SHA-256 of its secret; `None` if the device is unknown, has no
+/// secret, or has another one. The hashes are compared in constant time.
+pub(in crate::store) fn key_by_secret(
+    connection: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+    secret: [u8; 32],
+) -> Result<Option<DeviceKey>, StoreError> {
+    let found: Option<(i64, [u8; 32])> = connection
+        .prepare_cached(
+            "select d.key, s.hash from devices d join device_secrets s on s.device_key = d.key
+             where d.app_no = ?1 and d.device_id = ?2",
+        )?
+        .query_row(params![app.0, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let is_equal = |hash: &[u8; 32]| verify_slices_are_equal(hash, &secret).is_ok();
+    Ok(found.filter(|(_, hash)| is_equal(hash)).map(|(key, _)| DeviceKey(key)))
+}
+
+/// Whether a device has a secret.
+pub(super) fn has_any_secret(
+    connection: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+) -> Result<bool, StoreError> {
+    let has_secret = connection
+        .prepare_cached(
+            "select 1 from devices d join device_secrets s on s.device_key = d.key
+             where d.app_no = ?1 and d.device_id = ?2",
+        )?
+        .exists(params![app.0, id.as_str()])?;
+    Ok(has_secret)
+}
+
+/// Whether a browser exists and has a secret with this SHA-256.
+pub(in crate::store) fn is_browser_with_secret(
     connection: &Connection,
     app: AppNo,
     id: &DeviceId,
     secret: [u8; 32],
 ) -> Result<bool, StoreError> {
-    let exists = connection
-        .prepare_cached(
-            "select 1 from devices d join device_secrets s on s.device_key = d.key
-             where d.app_no = ?1 and d.device_id = ?2 and s.hash = ?3",
-        )?
-        .exists(params![app.0, id.as_str(), secret])?;
-    Ok(exists)
+    let key = key_by_secret(connection, app, id, secret)?;
+    Ok(key.is_some_and(|key| key.platform() == Platform::Web))
+}
+
+/// Gives a device a secret, which replaces its current one.
+pub(super) fn write_secret(
+    tx: &Connection,
+    key: DeviceKey,
+    secret: [u8; 32],
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into device_secrets (device_key, hash) values (?1, ?2)
+         on conflict (device_key) do update set hash = excluded.hash",
+    )?
+    .execute(params![key.0, secret])?;
+    Ok(())
 }

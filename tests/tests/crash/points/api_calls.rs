@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use notify_tests::{DatabaseInspector, Resources, Response, RestartableServer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::table::{Ask, Call, PAGE_ORIGIN, calls, get};
 use super::{STAGES, dying, ensure_aborted};
@@ -20,6 +20,8 @@ struct Around {
     resources: Resources,
     app: String,
     secret: String,
+    /// A publishable key.
+    publishable_key: String,
     /// The path of the poll's page.
     page: String,
 }
@@ -37,7 +39,11 @@ impl Around {
         let poll = server.caller().get(&format!("/v1/polls/{}", resources.poll)).await.ok();
         let url = poll["url"].as_str().context("a url")?;
         let page = &url[url.find("/polls/").context("a page")?..];
-        Ok(Self { resources, app, secret, page: page.to_owned() })
+        let keys = format!("/admin/v1/apps/{app}/keys");
+        let key = json!({"kind": "publishable"}).to_string();
+        let key = admin.send(&Method::POST, &keys, key).await?.ok();
+        let publishable_key = key["api_key"].as_str().context("a key")?.to_owned();
+        Ok(Self { resources, app, secret, publishable_key, page: page.to_owned() })
     }
 
     /// Sends a request with its placeholders filled in. Each request has a different `Idempotency-Key`.
@@ -67,7 +73,13 @@ impl Around {
             Value::String(form) => fill(form),
             json => fill(&json.to_string()),
         };
-        let caller = if path.starts_with("/admin") { server.admin() } else { server.caller() };
+        let caller = if path.starts_with("/admin") {
+            server.admin()
+        } else if path.starts_with("/device") {
+            server.caller_with(&self.publishable_key)
+        } else {
+            server.caller()
+        };
         let key = format!("{n}-{path}");
         let mut headers = vec![];
         if *method == Method::POST && path.starts_with("/v1") {
@@ -172,7 +184,7 @@ async fn crash_at(
     let again = around.ask(server, &call.ask, n, &made).await?;
     let expected = if is_done { call.again } else { call.first };
     assert_eq!(again.status, expected, "{} {stage}: {}", call.operation, again.text);
-    let has_key = call.ask.0 == Method::POST && call.ask.1.starts_with("/v1");
+    let has_key = call.ask.0 == Method::POST && call.ask.1.starts_with("/v1") && !call.is_made_anew;
     let replayed = again.header("idempotency-replayed") == "true";
     assert_eq!(replayed, has_key && is_done, "{} {stage}", call.operation);
     Ok(())

@@ -22,10 +22,20 @@ pub(super) struct Call {
     pub(super) first: u16,
     /// The status of a repeat after the call took effect.
     pub(super) again: u16,
+    /// Whether a repeat makes a new response, because the response has a secret.
+    pub(super) is_made_anew: bool,
 }
 
 fn call(operation: &'static str, ask: Ask, seen_at: &'static str) -> Call {
-    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), first: 200, again: 200 }
+    Call {
+        operation,
+        before: Vec::new(),
+        ask,
+        seen_at: Some(seen_at),
+        first: 200,
+        again: 200,
+        is_made_anew: false,
+    }
 }
 
 impl Call {
@@ -39,6 +49,12 @@ impl Call {
         self
     }
 
+    /// Marks the call as one that is made anew when it is repeated.
+    fn made_anew(mut self) -> Self {
+        self.is_made_anew = true;
+        self
+    }
+
     /// Marks the call as a form of a page, which redirects to the page.
     fn form(mut self) -> Self {
         (self.first, self.again) = (303, 303);
@@ -46,7 +62,15 @@ impl Call {
     }
 
     fn unseen(operation: &'static str, ask: Ask) -> Self {
-        Self { operation, before: Vec::new(), ask, seen_at: None, first: 200, again: 200 }
+        Self {
+            operation,
+            before: Vec::new(),
+            ask,
+            seen_at: None,
+            first: 200,
+            again: 200,
+            is_made_anew: false,
+        }
     }
 }
 
@@ -170,6 +194,17 @@ fn audience() -> Vec<Call> {
         call("register_device", phone(), one),
         call("subscribe_device", post("/v1/subscriptions", person), "/v1/devices?limit=1000"),
         call(
+            "register_app_device",
+            post(
+                "/device/v1/devices",
+                json!({"platform": "android", "sdk_type": "android_push", "push_token": "app-{n}"}),
+            ),
+            "/v1/devices?limit=1000",
+        ),
+        Call::unseen("give_device_secret", post("/v1/devices/d-{n}/secret", json!({})))
+            .after(vec![phone()])
+            .made_anew(),
+        call(
             "subscribe_browser",
             post("/web/v1/{app}/devices", browser()),
             "/v1/devices?limit=1000",
@@ -186,6 +221,8 @@ fn audience() -> Vec<Call> {
             one,
         )
         .after(vec![phone()]),
+        call("create_user", post("/v1/users/t-{n}/tokens", json!({})), "/v1/users/t-{n}")
+            .made_anew(),
         call("log_in", log_in(), one).after(vec![phone()]),
         call("log_out", delete("/v1/devices/d-{n}/user"), one).after(vec![phone(), log_in()]),
         call("change_user", person_with_plan(), user),

@@ -3,9 +3,9 @@
 use askama::Template;
 use http::Method;
 use notify_core::{
-    ApiKey, App, AppStatus, CreateKey, DeviceStatistics, KeyCreated, KeyId, KeyList, KeyScope,
-    NotificationDay, NotificationList, NotificationStatistics, ProviderList, RotateKey, Success,
-    Timestamp, UpdateApp,
+    ApiKey, ApiKeyKind, App, AppStatus, CreateKey, DeviceStatistics, KeyCreated, KeyId, KeyList,
+    KeyScope, NotificationDay, NotificationList, NotificationStatistics, ProviderList, RotateKey,
+    Success, Timestamp, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -95,7 +95,11 @@ impl KeyRow {
         let has_expired = key.expires_at.is_some_and(|expires_at| expires_at <= now);
         let names: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
         let has_all = names.len() == KeyScope::ALL.len();
-        let scopes = if has_all { "everything".to_owned() } else { names.join(", ") };
+        let scopes = match key.kind {
+            ApiKeyKind::Publishable => "register devices of apps".to_owned(),
+            ApiKeyKind::Secret if has_all => "everything".to_owned(),
+            ApiKeyKind::Secret => names.join(", "),
+        };
         Self { key, scopes, has_expired }
     }
 }
@@ -107,6 +111,11 @@ struct NewKeyForm {
     scopes: Vec<ScopeBox>,
     /// The chosen lifetime.
     lifetime: String,
+    is_publishable: bool,
+    /// The tags that apps may set, one a line.
+    tags: String,
+    /// The attributes that apps may set, one a line.
+    attributes: String,
 }
 
 /// The box of a scope in the form of a new key.
@@ -117,7 +126,8 @@ struct ScopeBox {
 }
 
 impl NewKeyForm {
-    fn new(name: String, ticked: &[String], lifetime: String, problems: Problems) -> Self {
+    /// The form as it was submitted.
+    fn of(form: &Form, ticked: &[String], problems: Problems) -> Self {
         let scopes = KeyScope::ALL.map(|scope| ScopeBox {
             name: scope.as_str(),
             about: match scope {
@@ -129,13 +139,21 @@ impl NewKeyForm {
             },
             is_ticked: ticked.iter().any(|name| name == scope.as_str()),
         });
-        Self { problems, name, scopes: scopes.into(), lifetime }
+        Self {
+            problems,
+            name: form.text("name").to_owned(),
+            scopes: scopes.into(),
+            lifetime: form.text("lifetime").to_owned(),
+            is_publishable: form.text("kind") == ApiKeyKind::Publishable.as_str(),
+            tags: form.lines("allowed_tags"),
+            attributes: form.lines("allowed_attributes"),
+        }
     }
 
     /// The form before anything is entered. A key may do everything unless the operator limits it.
     fn blank() -> Self {
         let all = KeyScope::NAMES.map(str::to_owned);
-        Self::new(String::new(), &all, String::new(), Problems::default())
+        Self::of(&Form::default(), &all, Problems::default())
     }
 }
 
@@ -282,24 +300,37 @@ async fn create_key(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let ticked: Vec<String> = form.all("scopes").map(str::to_owned).collect();
     // All boxes mean everything, including the scopes of later versions.
     let has_all = KeyScope::NAMES.iter().all(|name| ticked.iter().any(|ticked| ticked == name));
-    let scopes = (!has_all).then(|| ticked.clone());
-    let lifetime = form.text("lifetime").to_owned();
-    let days = lifetime.parse::<u16>().ok();
+    let days = form.text("lifetime").parse::<u16>().ok();
     let expires_at = days.map(|days| visit.ctx.received_at.plus_ms(i64::from(days) * DAY_MS));
-    let request = CreateKey { name: name.clone(), scopes, expires_at };
+    let is_publishable = form.text("kind") == ApiKeyKind::Publishable.as_str();
+    let request = if is_publishable {
+        CreateKey::publishable(
+            lines_of(&form.lines("allowed_tags")),
+            lines_of(&form.lines("allowed_attributes")),
+        )
+    } else {
+        CreateKey { scopes: (!has_all).then(|| ticked.clone()), ..CreateKey::default() }
+    };
+    let request = CreateKey { name: name.clone(), expires_at, ..request };
     let key: KeyCreated = match visit.change_admin(Method::POST, &path, &request).await {
         Ok(key) => key,
         Err(error) => {
             let problems = Problems::of(error)?;
-            let form = NewKeyForm::new(name.unwrap_or_default(), &ticked, lifetime, problems);
+            let form = NewKeyForm::of(&form, &ticked, problems);
             return dashboard(visit, None, form).await;
         }
     };
-    let may_register = ticked.iter().any(|name| name == KeyScope::Devices.as_str());
+    let may_register =
+        !is_publishable && ticked.iter().any(|name| name == KeyScope::Devices.as_str());
     let example = may_register.then(|| register_example(&visit, &key.api_key));
     let name = name.unwrap_or_else(|| "without a name".to_owned());
     let created = CreatedKey { name, secret: key.api_key, example };
     dashboard(visit, Some(created), NewKeyForm::blank()).await
+}
+
+/// The lines of a field that are not blank.
+fn lines_of(text: &str) -> Vec<String> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 async fn rotate_key(visit: Visit, form: Form) -> Result<Response, ApiError> {

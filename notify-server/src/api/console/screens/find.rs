@@ -42,7 +42,7 @@ async fn find(visit: Visit) -> Result<Response, ApiError> {
         Some(app) => visit.scope_of(app).await.ok(),
         None => None,
     };
-    let is_key = [KeyKind::Api, KeyKind::Admin].iter().any(|kind| id.starts_with(kind.prefix()));
+    let is_key = KeyKind::ALL.iter().any(|kind| id.starts_with(kind.prefix()));
     if !id.is_empty() && !is_key {
         if let Some(scope) = &current
             && let Some(page) = in_app(&visit, scope, &id).await?

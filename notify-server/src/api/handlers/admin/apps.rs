@@ -1,8 +1,8 @@
 //! Applications, their API keys, and browser access to them.
 
 use notify_core::{
-    App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyId, KeyList, KeyRotation, NewApiKey,
-    NewApp, NoQuery, PageQuery, Success, WebAccess,
+    ApiKeyKind, App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyId, KeyList,
+    KeyRotation, NewApiKey, NewApp, NoQuery, PageQuery, Success, WebAccess,
 };
 use uuid::Uuid;
 
@@ -59,11 +59,18 @@ pub(crate) async fn create_key(
     ctx: RequestCtx,
     key: NewApiKey,
 ) -> Result<JsonReply<KeyCreated>, ApiError> {
-    let fresh = make_key(KeyKind::Api, key.name, ctx.received_at);
+    let fresh = make_key(key_kind(key.terms.grant.kind()), key.name, ctx.received_at);
     let id = fresh.stored.id;
     audit::set_object(&id);
     ctx.api.store.add_key(ctx.id("id")?, fresh.stored, key.terms).await?;
     Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
+}
+
+fn key_kind(kind: ApiKeyKind) -> KeyKind {
+    match kind {
+        ApiKeyKind::Secret => KeyKind::Api,
+        ApiKeyKind::Publishable => KeyKind::Publishable,
+    }
 }
 
 /// `POST /admin/v1/apps/{id}/keys/{key_id}/rotate`. As for [`create_key`], only this response shows the
@@ -73,9 +80,11 @@ pub(crate) async fn rotate_key(
     rotation: KeyRotation,
 ) -> Result<JsonReply<KeyCreated>, ApiError> {
     let rotated: KeyId = ctx.id("key_id")?;
-    let fresh = make_key(KeyKind::Api, None, ctx.received_at);
-    let id = fresh.stored.id;
     let app = ctx.id("id")?;
+    let keys = ctx.api.store.list_keys(app).await?;
+    let kind = keys.iter().find(|key| key.id == rotated).ok_or(ApiError::NotFound)?.kind;
+    let fresh = make_key(key_kind(kind), None, ctx.received_at);
+    let id = fresh.stored.id;
     ctx.api.store.rotate_key(app, rotated, fresh.stored, rotation.overlap_ms).await?;
     Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
 }

@@ -125,6 +125,22 @@ async function unsubscribe() {
   if (state) await leave(state);
 }
 
+async function asDevice(method, path, body) {
+  const state = await ownState();
+  if (!state || state.leaving) throw new NotifyError('this browser is not subscribed');
+  await call(state, method, `/devices/${state.deviceId}${path}`, { body, secret: state.secret });
+}
+
+/** Logs this browser in as the user of a token, which your backend made. */
+async function logIn(userToken) {
+  await asDevice('PUT', '/user', { user_token: userToken });
+}
+
+/** Logs this browser out. */
+async function logOut() {
+  await asDevice('DELETE', '/user');
+}
+
 /** The enrichment of a notification, from its campaign; null if the browser is not subscribed. */
 async function enrichment(campaignId, { notificationId } = {}) {
   return (await isOwn()) ? enrichmentOf(campaignId, notificationId) : null;
@@ -136,5 +152,5 @@ async function report(type, notificationId) {
 }
 
 globalThis.Notify = Object.freeze({
-  init, isSupported, permission, subscribe, unsubscribe, enrichment, report, NotifyError,
+  init, isSupported, permission, subscribe, unsubscribe, logIn, logOut, enrichment, report, NotifyError,
 });

@@ -1,0 +1,155 @@
+//! The API of apps for their own device, with a publishable key (`/device/v1`). The key is in the app, so
+//! everyone can read it. The secret of the device proves that a caller is the device.
+
+use http::HeaderMap;
+use notify_core::{
+    AppDevice, AppDeviceRegistration, AttributeChanges, DeviceId, DeviceLimits, Enrichment,
+    EnrichmentQuery, EventsAccepted, NoBody, NoQuery, PresentedUserToken, Success, Tag, WebEvent,
+};
+use uuid::Uuid;
+
+use super::users::log_in_with_token;
+use super::web::{SECRET_HEADER, enrichment_of, record};
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
+use crate::keys::{make_device_secret, sha256};
+use crate::store::NewAppDevice;
+
+/// Path template of registrations, which have a separate rate limit.
+pub(crate) const REGISTER: &str = "/device/v1/devices";
+
+/// `POST /device/v1/devices`.
+pub(crate) async fn register(
+    ctx: RequestCtx,
+    registration: AppDeviceRegistration,
+) -> Result<JsonReply<AppDevice>, ApiError> {
+    let (secret, hash) = make_device_secret();
+    let credentials = registration.device.clone();
+    let is_new = credentials.is_none();
+    let device = NewAppDevice {
+        registration,
+        existing: credentials.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
+        generated_id: DeviceId::from(Uuid::now_v7()),
+        secret: hash,
+    };
+    let id = ctx.api.store.register_app_device(ctx.app_no(), device, ctx.received_at).await?;
+    let device_id = id.ok_or(ApiError::DeviceUnauthorized)?;
+    Ok(JsonReply::ok(AppDevice { device_id, device_secret: is_new.then_some(secret) }))
+}
+
+/// `DELETE /device/v1/devices/{device_id}`.
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
+    Ok(JsonReply::success())
+}
+
+/// `PUT /device/v1/devices/{device_id}/user`. The token proves who the user is; an app cannot name one.
+pub(crate) async fn log_in(
+    ctx: RequestCtx,
+    token: PresentedUserToken,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    log_in_with_token(&ctx, ctx.app().id, device, &token).await
+}
+
+/// `DELETE /device/v1/devices/{device_id}/user`.
+pub(crate) async fn log_out(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    Ok(JsonReply::ok(ctx.api.store.log_out(ctx.app_no(), device).await?))
+}
+
+/// `POST /device/v1/devices/{device_id}/tags`.
+pub(crate) async fn set_tags(
+    ctx: RequestCtx,
+    tags: Vec<Tag>,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    check_tags(ctx.device_limits(), &tags)?;
+    Ok(ctx.api.store.set_tags(ctx.app_no(), device, tags, None).await?.into())
+}
+
+/// `POST /device/v1/devices/{device_id}/attributes`.
+pub(crate) async fn change_attributes(
+    ctx: RequestCtx,
+    changes: AttributeChanges,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    check_attributes(ctx.device_limits(), &changes)?;
+    Ok(JsonReply::ok(ctx.api.store.change_attributes(ctx.app_no(), device, changes).await?))
+}
+
+/// `POST /device/v1/devices/{device_id}/events`.
+pub(crate) async fn report(
+    ctx: RequestCtx,
+    events: Vec<WebEvent>,
+) -> Result<JsonReply<EventsAccepted>, ApiError> {
+    let device = own_device(&ctx).await?;
+    record(&ctx, device, events).await
+}
+
+/// `GET /device/v1/devices/{device_id}/enrichments/{campaign_id}`.
+pub(crate) async fn enrichment(
+    ctx: RequestCtx,
+    query: EnrichmentQuery,
+) -> Result<JsonReply<Enrichment>, ApiError> {
+    let device = own_device(&ctx).await?;
+    enrichment_of(&ctx, device, query).await
+}
+
+/// `POST /v1/devices/{device_id}/secret`. The response is the only place that shows the secret: a repeated
+/// request makes another one.
+pub(crate) async fn make_secret(
+    ctx: RequestCtx,
+    _: NoBody,
+) -> Result<JsonReply<AppDevice>, ApiError> {
+    let device_id = ctx.device_id()?;
+    // The header is checked, although nothing is stored under it.
+    ctx.idempotency_key()?;
+    let (secret, hash) = make_device_secret();
+    ctx.api.store.give_device_secret(ctx.app_no(), device_id.clone(), hash).await?;
+    Ok(JsonReply::ok(AppDevice { device_id, device_secret: Some(secret) }))
+}
+
+/// The device in the path, if the request has its secret. A missing secret, a wrong one, an unknown device
+/// and a device without a secret get the same error.
+async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
+    let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
+    let secret = secret_hash(ctx.headers()).ok_or(ApiError::DeviceUnauthorized)?;
+    if ctx.api.store.is_app_device_secret(ctx.app_no(), device.clone(), secret).await? {
+        Ok(device)
+    } else {
+        Err(ApiError::DeviceUnauthorized)
+    }
+}
+
+/// The SHA-256 of the secret, if the request has exactly one.
+fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let mut secrets = headers.get_all(&SECRET_HEADER).iter();
+    let secret = secrets.next()?;
+    secrets.next().is_none().then(|| sha256(secret.as_bytes()))
+}
+
+/// An application may use a tag to grant something. Apps may therefore set only the tags that the key
+/// allows.
+fn check_tags(limits: &DeviceLimits, tags: &[Tag]) -> Result<(), ApiError> {
+    let violations: Vec<String> = tags
+        .iter()
+        .enumerate()
+        .filter(|(_, tag)| !limits.allowed_tags.contains(&tag.name))
+        .map(|(index, _)| format!("tags[{index}].name: is not a tag that apps may set"))
+        .collect();
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
+}
+
+/// As [`check_tags`], for setting and for removing an attribute.
+fn check_attributes(limits: &DeviceLimits, changes: &AttributeChanges) -> Result<(), ApiError> {
+    let violations: Vec<String> = changes
+        .0
+        .keys()
+        .filter(|name| !limits.allowed_attributes.contains(name))
+        .map(|name| format!("{name}: is not an attribute that apps may set"))
+        .collect();
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
+}
