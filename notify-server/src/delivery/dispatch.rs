@@ -294,10 +294,22 @@ impl ActiveDispatch {
 
 // How the devices of a dispatch are handled, and the payload that they share.
 
-/// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services count
-/// the TTL from the time when they accept the message. Because the elapsed time is rounded down, a
-/// message may live this much longer than requested.
-const TTL_STEP_SECONDS: u32 = 60;
+/// The coarsest resolution of the remaining `ttl_seconds` in a payload, in seconds.
+const TTL_STEP_SECONDS_MAX: u32 = 60;
+/// The resolution of the remaining `ttl_seconds` is at least this fraction of the whole: a tenth.
+const TTL_STEPS: u32 = 10;
+
+/// The remaining TTL in seconds, `elapsed_ms` after the notification was due. FCM and push services
+/// count the TTL from the time when they accept the message. The payload is rendered again with each
+/// step, so the elapsed time is rounded down to whole steps: a message may live up to a step longer
+/// than requested. A step is a tenth of the TTL, and at most [`TTL_STEP_SECONDS_MAX`].
+fn remaining_ttl(ttl_seconds: u32, elapsed_ms: i64) -> u32 {
+    let step = (ttl_seconds / TTL_STEPS).clamp(1, TTL_STEP_SECONDS_MAX);
+    let elapsed_seconds = u32::try_from(elapsed_ms.max(0) / 1_000).unwrap_or(u32::MAX);
+    // More time than the TTL can have elapsed only if `ttl_seconds` is 0, which does not shrink,
+    // or if the notification has expired, so that it is not sent.
+    ttl_seconds.checked_sub(elapsed_seconds / step * step).unwrap_or(ttl_seconds)
+}
 
 /// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
@@ -342,7 +354,8 @@ impl ActiveDispatch {
                 return Ok(settle_as_failed(reasons::PROVIDER_NOT_CONFIGURED.into()));
             }
         };
-        let ttl_seconds = self.remaining_ttl(lane.context.clock.now());
+        let elapsed_ms = lane.context.clock.now().ms_since(self.row.due_at);
+        let ttl_seconds = remaining_ttl(self.row.ttl_seconds, elapsed_ms);
         let mut rendered = self.rendered.lock().expect("rendering does not panic");
         let cached = rendered.as_ref().filter(|cached| {
             Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
@@ -360,17 +373,6 @@ impl ActiveDispatch {
             Ok(payload) => DeliveryMode::Send { provider, payload },
             Err(reason) => settle_as_failed(reason),
         })
-    }
-
-    /// The remaining TTL in seconds. The elapsed time is rounded down to whole steps.
-    fn remaining_ttl(&self, now: Timestamp) -> u32 {
-        let ttl_seconds = self.row.ttl_seconds;
-        let elapsed_ms = now.ms_since(self.row.due_at).max(0);
-        let elapsed_seconds = u32::try_from(elapsed_ms / 1_000).unwrap_or(u32::MAX);
-        let rounded_seconds = elapsed_seconds / TTL_STEP_SECONDS * TTL_STEP_SECONDS;
-        // More time than the TTL can have elapsed only if `ttl_seconds` is 0, which does not shrink,
-        // or if the notification has expired, so that it is not sent.
-        ttl_seconds.checked_sub(rounded_seconds).unwrap_or(ttl_seconds)
     }
 
     fn render(
@@ -407,4 +409,40 @@ impl ActiveDispatch {
 
 fn settle_as_failed(reason: Reason) -> DeliveryMode {
     DeliveryMode::Settle { settled: Outcome::Failed, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remaining_ttl_is_exact_to_a_tenth_and_to_a_minute() {
+        for (ttl_seconds, elapsed_ms, remaining) in [
+            (60, 0, 60),
+            (60, 5_999, 60),
+            (60, 6_000, 54),
+            (60, 59_999, 6),
+            (25, 1_999, 25),
+            (25, 2_000, 23),
+            (600, 59_999, 600),
+            (600, 60_000, 540),
+            (2_419_200, 59_999, 2_419_200),
+            (2_419_200, 60_000, 2_419_140),
+            // Seconds are the unit of the field.
+            (5, 999, 5),
+            (5, 1_000, 4),
+            (1, 999, 1),
+            // One attempt, whenever it is made.
+            (0, 0, 0),
+            (0, 90_000, 0),
+            // The clock was set back.
+            (60, -5_000, 60),
+        ] {
+            assert_eq!(
+                remaining_ttl(ttl_seconds, elapsed_ms),
+                remaining,
+                "{ttl_seconds} s, {elapsed_ms} ms later"
+            );
+        }
+    }
 }
