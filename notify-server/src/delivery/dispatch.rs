@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubscription};
+use notify_core::{
+    CreateNotification, Notification, Platform, TTL_SECONDS_MAX, Timestamp, WebSubscription,
+};
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
@@ -14,8 +16,8 @@ use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, UserNo,
-    Zone,
+    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Intervention, Outcome,
+    StoreError, UserNo, Zone,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -32,28 +34,31 @@ pub(crate) struct ActiveDispatch {
     /// The key up to which pages were opened.
     cursor: AtomicI64,
     canceled: AtomicBool,
+    /// Until when the dispatch is paused, in unix milliseconds; 0 if it is not paused.
+    paused_until_ms: AtomicI64,
     /// The last rendered payload; `None` before the first rendering.
     rendered: Mutex<Option<Rendered>>,
 }
 
 impl ActiveDispatch {
-    /// Reads a dispatch, without missing a cancellation that arrives during the read.
+    /// Reads a dispatch, without missing a cancellation or pause that arrives during the read.
     pub(crate) async fn read(
         context: &EngineContext,
         no: DispatchNo,
     ) -> Result<Arc<Self>, StoreError> {
         loop {
-            let cancellations = context.cancellations();
+            let interventions = context.interventions();
             let dispatch = Self::new(context.store.dispatch(no).await?, context);
-            // `new` registered the dispatch, so cancellations reach it from now on. A cancellation that
+            // `new` registered the dispatch, so cancellations and pauses reach it from now on. One that
             // arrived between the read and the registration was missed and requires another read.
-            if context.cancellations() == cancellations {
+            if context.interventions() == interventions {
                 return Ok(dispatch);
             }
         }
     }
 
-    /// Creates the dispatch from the row that was just read, and registers it for cancellations.
+    /// Creates the dispatch from the row that was just read, and registers it for cancellations
+    /// and pauses.
     pub(crate) fn new(row: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed = CreateNotification::parse_accepted(row.request.as_bytes(), row.due_at);
         let expires_at =
@@ -66,6 +71,7 @@ impl ActiveDispatch {
             notification: parsed.ok(),
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
+            paused_until_ms: AtomicI64::new(row.paused_until.map_or(0, Timestamp::as_ms)),
             rendered: Mutex::new(None),
             row,
         });
@@ -92,13 +98,49 @@ impl ActiveDispatch {
         self.canceled.store(true, Ordering::Release);
     }
 
+    /// Pauses the remaining deliveries, until they expire.
+    pub(crate) fn pause(&self) {
+        let seconds = if self.row.ttl_seconds > 0 { self.row.ttl_seconds } else { TTL_SECONDS_MAX };
+        let until = self.row.due_at.plus_ms(i64::from(seconds) * 1_000);
+        self.paused_until_ms.store(until.as_ms(), Ordering::Release);
+    }
+
+    /// Ends the pause.
+    pub(crate) fn resume(&self) {
+        self.paused_until_ms.store(0, Ordering::Release);
+    }
+
+    /// Applies what was read from the store: whether the dispatch is canceled or paused. `None` means
+    /// neither. Returns whether this changes anything.
+    pub(crate) fn apply(&self, intervention: Option<&Intervention>) -> bool {
+        let canceled = intervention.is_some_and(|row| row.canceled);
+        let until = intervention.and_then(|row| row.paused_until).map_or(0, Timestamp::as_ms);
+        // A cancellation is final.
+        let is_new = canceled && !self.canceled.swap(true, Ordering::AcqRel);
+        self.paused_until_ms.swap(until, Ordering::AcqRel) != until || is_new
+    }
+
+    /// Until when the dispatch is paused; `None` if it is not paused.
+    pub(crate) fn paused_until(&self) -> Option<Timestamp> {
+        let until_ms = self.paused_until_ms.load(Ordering::Acquire);
+        (until_ms > 0).then_some(Timestamp(until_ms))
+    }
+
+    /// Whether no delivery may start now, because the notification is paused. The rest of a canceled one
+    /// does not wait.
+    pub(crate) fn is_paused(&self, now: Timestamp) -> bool {
+        !self.is_canceled() && self.paused_until().is_some_and(|until| now < until)
+    }
+
     pub(crate) fn is_canceled(&self) -> bool {
         self.canceled.load(Ordering::Acquire)
     }
 
-    /// Whether the notification has expired at that time.
+    /// Whether the notification has expired at that time. A pause that lasts to its end lets a notification
+    /// expire that has a single attempt, too.
     pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
+            || self.paused_until().is_some_and(|until| now >= until)
     }
 
     /// The earlier of `until` and the expiry of the notification, because no delivery waits longer than

@@ -33,6 +33,11 @@ const UPSTREAM_BUSY_MS: i64 = 250;
 /// the circuit breaker at once, but a retry that was given back waits for its due time.
 const UPSTREAM_PROBE_WAIT_MS: i64 = 2_000;
 
+/// How soon a retry of a paused notification is due again, in milliseconds. The store keeps it from being
+/// claimed while the notification is paused, so this matters only if the pause has ended there, and this
+/// server does not know it yet.
+const PAUSE_RECHECK_MS: i64 = 1_000;
+
 /// Retries that a lane claimed for one task.
 pub(crate) struct ClaimedRetries {
     pub(crate) retries: Vec<ClaimedRetry>,
@@ -139,6 +144,10 @@ impl RetryTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
+            if dispatch.is_paused(now) {
+                self.reschedule_front(now.plus_ms(PAUSE_RECHECK_MS));
+                continue;
+            }
             // A change of the user may be unknown to this server for as long as the database does not
             // announce it. What was read must not be older than in a page.
             let is_old = dispatch.has_changing_audience()
@@ -168,9 +177,11 @@ impl RetryTask {
                 continue;
             }
             let context = &self.lane.context;
-            // If the lease expired since the claim, other servers may have claimed these retries.
+            // If the lease expired since the claim, other servers may have claimed these retries. If this
+            // server has not read for long what requests changed, the notification may be paused.
             if context.stop.is_cancelled()
                 || !context.membership.is_valid(now)
+                || !context.membership.knows_interventions(now)
                 || self.lease_generation != context.membership.lease_generation()
             {
                 self.reschedule_all(now);

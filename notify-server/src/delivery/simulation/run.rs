@@ -189,8 +189,9 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        if lock(&self.world).defect == Some(Defect::ChangesUnheard) {
-            process.store.subscribe(Arc::new(DeafListener(context.clone())));
+        let defect = lock(&self.world).defect;
+        if let Some(defect @ (Defect::ChangesUnheard | Defect::PauseUnheard)) = defect {
+            process.store.subscribe(Arc::new(DeafListener(context.clone(), defect)));
         } else {
             engine::subscribe(&context);
         }

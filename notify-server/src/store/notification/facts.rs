@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use notify_core::{
-    Condition, DeviceId, NotificationId, NotificationStatus, Platform, Recipients, Target,
+    Condition, DeviceId, NotificationId, NotificationStatus, Pause, Platform, Recipients, Target,
     Timestamp, UserId,
 };
 
@@ -45,6 +45,8 @@ pub struct NotificationFacts {
     pub started_at: Option<Timestamp>,
     /// When a request canceled it.
     pub cancel_requested_at: Option<Timestamp>,
+    /// When and why it was paused, if it is paused.
+    pub paused: Option<Pause>,
     /// The platforms of the target.
     pub platforms: Vec<Platform>,
     /// Whether the target names devices or users.
@@ -264,7 +266,8 @@ fn read_notification(
     connection
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
-             names_devices, tag, case when names_devices = 1 then request end, local_time, audience
+             names_devices, tag, case when names_devices = 1 then request end, local_time, audience,
+             paused_at, paused_reason
              from notifications where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
@@ -277,6 +280,9 @@ fn read_notification(
                 due_at: if local_time.is_some() { None } else { time(3)? },
                 started_at: time(4)?,
                 cancel_requested_at: time(5)?,
+                paused: time(12)?
+                    .zip(row.get::<Option<String>>(13)?)
+                    .map(|(at, reason)| Pause { at, reason }),
                 platforms: platforms_of(row.get(6)?),
                 names_devices: row.get(7)?,
                 names_users: false,
