@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Watch(commands::watch::Watch),
     /// Register a notification that something else delivers.
     Report(Box<commands::send::Report>),
-    /// Read and cancel notifications.
+    /// Read, pause and cancel notifications.
     #[command(subcommand)]
     Notifications(commands::notifications::Notifications),
     /// Register, read, tag, log in and delete devices.

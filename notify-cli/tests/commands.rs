@@ -114,6 +114,18 @@ async fn notification_commands_make_the_requests() {
             Some(json!({ "id": "mine", "text": "Hi", "platforms": ["web"] })),
         ),
         (
+            "notifications pause mine/1",
+            done(),
+            "POST /v1/notifications/mine%2F1/pause".to_owned(),
+            None,
+        ),
+        (
+            "notifications resume mine/1",
+            done(),
+            "POST /v1/notifications/mine%2F1/resume".to_owned(),
+            None,
+        ),
+        (
             "notifications cancel mine/1",
             done(),
             "DELETE /v1/notifications/mine%2F1".to_owned(),
@@ -453,7 +465,7 @@ async fn read_commands_make_the_requests() {
     let notification = json!({
         "id": "mine", "status": "completed", "origin": "created", "created_at": 1, "send_at": 1,
         "started_at": 1, "completed_at": 2, "request": {"text": "Hi"}, "counts": counts,
-        "by_platform": [], "failures": [],
+        "paused": null, "by_platform": [], "failures": [],
         "audience": {"any": [{"tag": "vip"}, {"attribute": "seats", "at_least": 3}]},
         "users": {"named": 3, "reached": 1, "unreached": 1, "pending": 0, "unknown": 1},
         "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},

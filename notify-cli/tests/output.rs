@@ -437,6 +437,8 @@ async fn an_unknown_id_is_printed() {
         ("notifications get x", "no notification has the id `x`"),
         ("notifications deliveries x", "no notification has the id `x`"),
         ("notifications cancel x", "no notification has the id `x`"),
+        ("notifications pause x", "no notification has the id `x`"),
+        ("notifications resume x", "no notification has the id `x`"),
         ("watch x", "no notification has the id `x`"),
         ("explain x d", "no notification has the id `x`"),
         ("devices get d", "no device has the id `d`"),
@@ -617,7 +619,7 @@ async fn wrong_usage_prints_a_hint() {
         (
             "tail --type foo",
             "error: --type: unknown type `foo`: give one of notification.completed, \
-             notification.failed, device.unregistered, poll.answered, engagement.opened, \
+             notification.failed, notification.paused, device.unregistered, poll.answered, engagement.opened, \
              engagement.clicked\n",
         ),
         (

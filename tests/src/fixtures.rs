@@ -229,6 +229,7 @@ pub fn body(route: &Route) -> Option<Value> {
         }
         ("POST", "/admin/v1/apps/{id}/providers/{provider}/test")
         | ("POST", "/admin/v1/apps/{id}/providers/{provider}/resume")
+        | ("POST", "/v1/notifications/{id}/pause" | "/v1/notifications/{id}/resume")
         | ("POST", "/admin/v1/playground") => json!({}),
         ("PUT", "/admin/v1/playground/devices/{device_id}/answer") => json!({"answer": "slow"}),
         (method, template) => panic!("{method} {template}: a route without a body here"),

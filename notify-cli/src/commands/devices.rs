@@ -272,8 +272,8 @@ async fn set_tags(args: TagArgs, session: &mut Session) -> Result<(), Failure> {
     }
     let device_id = device_id.unwrap_or_default();
     let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
-    let devices = session.client()?.devices();
-    let result = devices.set_tags(&parse_device_id(&device_id)?, &SetTags { tags }).await;
+    let notify = session.client()?;
+    let result = notify.devices().set_tags(&parse_device_id(&device_id)?, &SetTags { tags }).await;
     result.map_err(Failure::unknown_id("device", &device_id))?;
     session.out.done()
 }

@@ -53,6 +53,16 @@ pub(crate) enum Notifications {
         #[command(flatten)]
         page: PageArgs,
     },
+    /// Pause a notification. What is not sent yet waits; `ttl_seconds` goes on counting.
+    Pause {
+        /// Its id.
+        id: String,
+    },
+    /// Resume a paused notification.
+    Resume {
+        /// Its id.
+        id: String,
+    },
     /// Cancel a notification. Messages that were already sent cannot be recalled.
     Cancel {
         /// Its id.
@@ -96,6 +106,18 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             paging::show(page.all, first, all, session, &view::NOTIFICATION_USERS)
                 .await
                 .map_err(Failure::unknown_id("notification", &id))
+        }
+        Notifications::Pause { id } => {
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
+            let paused = notifications.pause(&id).await;
+            paused.map_err(Failure::unknown_id("notification", &id))?;
+            session.out.done()
+        }
+        Notifications::Resume { id } => {
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
+            let resumed = notifications.resume(&id).await;
+            resumed.map_err(Failure::unknown_id("notification", &id))?;
+            session.out.done()
         }
         Notifications::Cancel { id } => {
             let id = parse_caller_id("id", &id, NotificationId::new)?;

@@ -279,6 +279,9 @@ fn state_line(record: &NotificationRecord) -> String {
             line.push_str(&format!(", {count} {word}"));
         }
     }
+    if let Some(pause) = &record.paused {
+        line.push_str(&format!(" (paused: {})", pause.reason));
+    }
     if let Some(worst) = record.failures.first() {
         line.push_str(&format!(" (most often {} on {})", worst.reason, worst.platform));
     }
@@ -365,6 +368,22 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_state_names_a_pause() {
+        let counts = serde_json::json!({
+            "targeted": 300, "sent": 10, "failed": 0, "unregistered": 0, "expired": 0,
+            "canceled": 0, "pending": 290, "unknown": 0, "excluded": 0,
+        });
+        let record = serde_json::json!({
+            "id": "n", "status": "sending", "origin": "created", "created_at": 1, "send_at": 1,
+            "started_at": 1, "completed_at": null, "request": {}, "counts": counts,
+            "paused": {"at": 2, "reason": "requested"}, "by_platform": [], "failures": [],
+            "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
+        });
+        let record: NotificationRecord = serde_json::from_value(record).unwrap();
+        assert_eq!(state_line(&record), "sending: 10 of 300 sent, 290 pending (paused: requested)");
+    }
 
     #[test]
     fn a_bar_is_full_when_all_deliveries_have_finished() {

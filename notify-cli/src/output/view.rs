@@ -366,7 +366,7 @@ pub(crate) const NOTIFICATIONS: View =
         .with_heading_columns(3);
 pub(crate) const NOTIFICATION: View = one_record(columns! {
     id, status, origin, created_at: Time, send_at: Time, started_at: Time, completed_at: Time,
-    request: Nested, audience: Audience, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
+    paused_at: Time = "/paused/at", paused_reason: Text = "/paused/reason", request: Nested, audience: Audience, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
     failed: Count = "/counts/failed", unregistered: Count = "/counts/unregistered",
     expired: Count = "/counts/expired", canceled: Count = "/counts/canceled",
     pending: Count = "/counts/pending", unknown: Count = "/counts/unknown",

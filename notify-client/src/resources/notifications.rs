@@ -162,6 +162,43 @@ handle! {
     fn cancel(id: &NotificationId) -> () =
         Ok(Call::v1(Method::DELETE, &["notifications", id.as_str()]).discard_response());
 
+    /// Pauses what has not been sent yet: `POST /v1/notifications/:id/pause`. Within five seconds no
+    /// delivery starts any more, on any server. `ttl_seconds` goes on counting. A notification that is
+    /// paused already stays paused.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if the notification has
+    /// ended.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::NotificationId;
+    /// # async fn example(notify: notify_client::Client, id: NotificationId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.notifications().pause(&id).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn pause(id: &NotificationId) -> () =
+        Ok(Call::v1(Method::POST, &["notifications", id.as_str(), "pause"]).discard_response());
+
+    /// Resumes a paused notification: `POST /v1/notifications/:id/resume`. A notification that is not
+    /// paused stays as it is.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if the notification has
+    /// ended.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::NotificationId;
+    /// # async fn example(notify: notify_client::Client, id: NotificationId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.notifications().resume(&id).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn resume(id: &NotificationId) -> () =
+        Ok(Call::v1(Method::POST, &["notifications", id.as_str(), "resume"]).discard_response());
+
     paged {
         /// One page of the notifications, newest first: `GET /v1/notifications`. With a `status`, a
         /// page may have fewer entries than `limit`; the last page has no `next_cursor`.

@@ -14,7 +14,8 @@ fn record() -> serde_json::Value {
     android["platform"] = "android".into();
     json!({
         "id": "mine/1", "status": "sending", "origin": "created", "created_at": 1, "send_at": 2,
-        "started_at": null, "completed_at": null, "request": {"text": "hi", "z": 1.0, "a": 2},
+        "started_at": null, "completed_at": null,
+        "paused": {"at": 3, "reason": "requested"}, "request": {"text": "hi", "z": 1.0, "a": 2},
         "counts": counts, "by_platform": [android],
         "failures": [{"platform": "android", "reason": "r", "count": 1}],
         "audience": {"all": [{"tag": "vip"}, {"field": "user", "exists": true}]},
@@ -181,6 +182,16 @@ async fn notifications_are_canceled() {
     let server = Server::with_body(success()).await;
     server.client().notifications().cancel(&notification_id()).await.unwrap();
     server.assert_received("DELETE /v1/notifications/mine%2F1", None).await;
+}
+
+#[tokio::test]
+async fn notifications_are_paused_and_resumed() {
+    let server = Server::with_body(success()).await;
+    server.client().notifications().pause(&notification_id()).await.unwrap();
+    server.assert_received("POST /v1/notifications/mine%2F1/pause", None).await;
+    let server = Server::with_body(success()).await;
+    server.client().notifications().resume(&notification_id()).await.unwrap();
+    server.assert_received("POST /v1/notifications/mine%2F1/resume", None).await;
 }
 
 #[tokio::test]

@@ -79,7 +79,8 @@ wire_enum! {
         ProviderNotConfigured = "provider_not_configured",
         /// The provider rejects the server's credentials; all deliveries through it wait.
         CredentialsRefused = "credentials_refused",
-        /// All deliveries through the provider wait: it throttles, or is unavailable.
+        /// The notification is paused; or all deliveries through the provider wait: it throttles, or is
+        /// unavailable.
         Paused = "paused",
         /// The server has not reached the device yet.
         Waiting = "waiting",

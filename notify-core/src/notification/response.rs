@@ -136,6 +136,9 @@ pub struct NotificationRecord {
     pub started_at: Option<Timestamp>,
     /// When the last delivery got its outcome, unix ms.
     pub completed_at: Option<Timestamp>,
+    /// Since when and why it is paused; null when it is not paused.
+    #[serde(default)]
+    pub paused: Option<Pause>,
     /// Body of the request, as the caller sent it.
     pub request: JsonObject,
     /// The condition that the devices must meet, with the conditions of segments in place of their names;
@@ -153,6 +156,16 @@ pub struct NotificationRecord {
     pub users: Option<UserCounts>,
     /// The engagement that devices reported.
     pub engagement: Engagement,
+}
+
+/// The pause of a notification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Pause {
+    /// When it was paused, unix ms.
+    pub at: Timestamp,
+    /// Why: `requested` if a request paused it.
+    pub reason: String,
 }
 
 /// Numbers of users that a notification names, by state. `named` is the sum of the others.

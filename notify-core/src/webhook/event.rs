@@ -19,6 +19,8 @@ wire_enum! {
         /// A notification ended without being canceled, and no provider accepted it for any of its
         /// recipients; or none of the requested devices exists.
         NotificationFailed = "notification.failed",
+        /// A notification was paused: nothing more of it is sent until it is resumed.
+        NotificationPaused = "notification.paused",
         /// A device was disabled because its address is unregistered, or the person blocked the sender.
         DeviceUnregistered = "device.unregistered",
         /// An answer of a poll was counted: through the API, in a chat or on the poll's page.
@@ -70,6 +72,8 @@ pub enum WebhookData {
     NotificationCompleted(NotificationEnded),
     /// See [`WebhookEventType::NotificationFailed`].
     NotificationFailed(NotificationEnded),
+    /// See [`WebhookEventType::NotificationPaused`].
+    NotificationPaused(NotificationPaused),
     /// See [`WebhookEventType::DeviceUnregistered`].
     DeviceUnregistered(DeviceUnregistered),
     /// See [`WebhookEventType::PollAnswered`].
@@ -105,6 +109,16 @@ pub struct NotificationEnded {
     /// `no_such_device` when none of the requested devices exists; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Data of `notification.paused`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationPaused {
+    /// Id of the notification.
+    pub notification_id: NotificationId,
+    /// Why it was paused: `requested` if a request paused it.
+    pub reason: String,
 }
 
 /// Data of `device.unregistered`.
@@ -167,6 +181,7 @@ impl WebhookData {
         match self {
             Self::NotificationCompleted(_) => WebhookEventType::NotificationCompleted.as_str(),
             Self::NotificationFailed(_) => WebhookEventType::NotificationFailed.as_str(),
+            Self::NotificationPaused(_) => WebhookEventType::NotificationPaused.as_str(),
             Self::DeviceUnregistered(_) => WebhookEventType::DeviceUnregistered.as_str(),
             Self::PollAnswered(_) => WebhookEventType::PollAnswered.as_str(),
             Self::EngagementOpened(_) => WebhookEventType::EngagementOpened.as_str(),
@@ -181,6 +196,7 @@ impl WebhookData {
         Ok(match kind.as_str() {
             "notification.completed" => Self::NotificationCompleted(parse(data)?),
             "notification.failed" => Self::NotificationFailed(parse(data)?),
+            "notification.paused" => Self::NotificationPaused(parse(data)?),
             "device.unregistered" => Self::DeviceUnregistered(parse(data)?),
             "poll.answered" => Self::PollAnswered(parse(data)?),
             "engagement.opened" => Self::EngagementOpened(parse(data)?),
@@ -200,6 +216,7 @@ impl Serialize for WebhookEvent {
             WebhookData::NotificationCompleted(data) | WebhookData::NotificationFailed(data) => {
                 body.serialize_field("data", data)?;
             }
+            WebhookData::NotificationPaused(data) => body.serialize_field("data", data)?,
             WebhookData::DeviceUnregistered(data) => body.serialize_field("data", data)?,
             WebhookData::PollAnswered(data) => body.serialize_field("data", data)?,
             WebhookData::EngagementOpened(data) | WebhookData::EngagementClicked(data) => {
@@ -266,6 +283,10 @@ mod tests {
             WebhookData::NotificationCompleted(ended.clone()),
             WebhookData::NotificationFailed(ended),
             WebhookData::NotificationFailed(no_device),
+            WebhookData::NotificationPaused(NotificationPaused {
+                notification_id: id.clone(),
+                reason: "requested".into(),
+            }),
             WebhookData::DeviceUnregistered(DeviceUnregistered {
                 device_id: device,
                 user_id: None,

@@ -337,7 +337,7 @@ mod tests {
             (
                 r#"{"url":"https://a.example/x","events":["webhook.test"]}"#,
                 Some(
-                    "events[0]: must be one of notification.completed, notification.failed, \
+                    "events[0]: must be one of notification.completed, notification.failed, notification.paused, \
                      device.unregistered, poll.answered, engagement.opened, engagement.clicked",
                 ),
             ),

@@ -120,6 +120,12 @@ fn notification_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
             .id("cancel_notification")
             .summary("Cancel what has not been sent of a notification"),
+        post::<NoBody, Success>("/v1/notifications/{id}/pause", notifications::pause)
+            .id("pause_notification")
+            .summary("Pause what has not been sent of a notification"),
+        post::<NoBody, Success>("/v1/notifications/{id}/resume", notifications::resume)
+            .id("resume_notification")
+            .summary("Resume a paused notification"),
         get::<ListDeliveries, DeliveryList>(
             "/v1/notifications/{id}/deliveries",
             notifications::list_deliveries,

@@ -1,6 +1,6 @@
 //! State that every part of the engine shares.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
 use crate::store::{
-    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, InstanceId, PageNo, SharedStore,
-    StoreError,
+    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, InstanceId, Intervention,
+    NotificationNo, PageNo, SharedStore, StoreError,
 };
 use crate::telemetry::DeliveryMetrics;
 
@@ -104,11 +104,22 @@ pub(crate) struct EngineContext {
     /// open. Recovery holds it for writing while it reclaims open pages. Otherwise recovery could
     /// mistake a page that was just claimed for an abandoned one.
     pub(crate) recovery_lock: RwLock<()>,
-    /// The dispatches in memory, which cancellations reach.
+    /// The dispatches in memory, which cancellations and pauses reach.
     dispatches: Mutex<Vec<Weak<ActiveDispatch>>>,
-    /// Number of cancellations so far.
-    cancellations: AtomicU64,
+    /// Number of cancellations, pauses and resumptions so far. Changes only under the lock of
+    /// `dispatches`.
+    interventions: AtomicU64,
+    /// The paused dispatches of which pages are left in the store, without being held in memory.
+    parked: Mutex<BTreeMap<DispatchNo, Parked>>,
     open: Mutex<OpenWork>,
+}
+
+/// A paused dispatch that is not held in memory.
+#[derive(Debug, Clone, Copy)]
+struct Parked {
+    notification: NotificationNo,
+    /// Until when it is paused.
+    until: Timestamp,
 }
 
 /// Dispatches and pages that this process works on.
@@ -166,7 +177,8 @@ impl EngineContext {
             storage_failing: AtomicBool::new(false),
             recovery_lock: RwLock::default(),
             dispatches: Mutex::default(),
-            cancellations: AtomicU64::new(0),
+            interventions: AtomicU64::new(0),
+            parked: Mutex::default(),
             open: Mutex::default(),
         })
     }
@@ -233,7 +245,7 @@ impl EngineContext {
         }
     }
 
-    /// Registers a dispatch, so that cancellations reach it.
+    /// Registers a dispatch, so that cancellations and pauses reach it.
     pub(crate) fn track(&self, dispatch: &Arc<ActiveDispatch>) {
         let mut dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         // Scanned only when the vector is full, so that the cost per dispatch stays constant.
@@ -252,21 +264,114 @@ impl EngineContext {
         distinct.into_iter().collect()
     }
 
-    /// Cancels the matching dispatches: their remaining deliveries are not sent.
-    pub(crate) fn cancel(&self, matches: impl Fn(&ActiveDispatch) -> bool) {
-        // This comes before the search, because `ActiveDispatch::read` compares the number before and after
-        // it registers a dispatch.
-        self.cancellations.fetch_add(1, Ordering::AcqRel);
+    /// Paused dispatches that are not held in memory.
+    pub(crate) fn parked_dispatches(&self) -> Vec<DispatchNo> {
+        self.parked.lock().expect("no holder panics").keys().copied().collect()
+    }
+
+    /// Changes the dispatches of a notification that are in memory, after a request canceled, paused or
+    /// resumed it.
+    fn intervene(&self, notification: NotificationNo, change: impl Fn(&ActiveDispatch)) {
         let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
-        dispatches
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter(|dispatch| matches(dispatch))
-            .for_each(|dispatch| dispatch.cancel());
+        // `ActiveDispatch::read` compares the number before and after it registers a dispatch, for which it
+        // takes the same lock.
+        self.interventions.fetch_add(1, Ordering::AcqRel);
+        let active = dispatches.iter().filter_map(Weak::upgrade);
+        active
+            .filter(|dispatch| dispatch.row.notification == notification)
+            .for_each(|dispatch| change(&dispatch));
         drop(dispatches);
+        self.wake_pages();
+    }
+
+    /// Applies the state of the dispatches in memory as it was read from the store, when the number of
+    /// interventions was `read_at`. `rows` has those of the dispatches `read` that are canceled or paused.
+    /// Returns false, and changes nothing, if an intervention came since then: the rows may be out of date.
+    pub(crate) fn apply_interventions(
+        &self,
+        read_at: u64,
+        read: &[DispatchNo],
+        rows: &HashMap<DispatchNo, Intervention>,
+    ) -> bool {
+        let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
+        if self.interventions() != read_at {
+            return false;
+        }
+        let read: HashSet<_> = read.iter().copied().collect();
+        let active = dispatches.iter().filter_map(Weak::upgrade);
+        let mut is_changed = false;
+        for dispatch in active.filter(|dispatch| read.contains(&dispatch.row.no)) {
+            is_changed |= dispatch.apply(rows.get(&dispatch.row.no));
+        }
+        if is_changed {
+            self.interventions.fetch_add(1, Ordering::AcqRel);
+        }
+        drop(dispatches);
+        let stays_paused =
+            |no: &DispatchNo| rows.get(no).is_some_and(|row| row.paused_until.is_some());
+        if self.unpark(|no, _| read.contains(no) && !stays_paused(no)) {
+            self.request_recovery();
+        }
+        if is_changed {
+            self.wake_pages();
+        }
+        true
+    }
+
+    /// Wakes the pages that wait for their provider, because their dispatch may have changed.
+    fn wake_pages(&self) {
         for lane in self.lanes.lock().expect("no holder panics").values() {
             lane.breaker.wake_waiters();
         }
+    }
+
+    /// Records that pages of a paused dispatch are left in the store. Recovery continues with them once the
+    /// pause ends. The caller no longer holds these pages, or the dispatch, as open.
+    pub(crate) fn park(&self, dispatch: &ActiveDispatch) {
+        if let Some(until) = dispatch.paused_until() {
+            let parked = Parked { notification: dispatch.row.notification, until };
+            self.parked.lock().expect("no holder panics").insert(dispatch.row.no, parked);
+            self.wake_by(until);
+        }
+        // The pause may have ended before the dispatch was recorded here.
+        if !dispatch.is_paused(self.clock.now()) {
+            self.unpark(|no, _| *no == dispatch.row.no);
+            self.request_recovery();
+        }
+    }
+
+    /// Forgets the matching parked dispatches. Returns whether there were any, so that recovery has to find
+    /// their pages.
+    pub(crate) fn unpark(&self, matches: impl Fn(&DispatchNo, Timestamp) -> bool) -> bool {
+        let mut parked = self.parked.lock().expect("no holder panics");
+        let count = parked.len();
+        parked.retain(|no, parked| !matches(no, parked.until));
+        parked.len() < count
+    }
+
+    /// When the next parked dispatch expires.
+    pub(crate) fn next_parked_expiry(&self) -> Option<Timestamp> {
+        let parked = self.parked.lock().expect("no holder panics");
+        parked.values().map(|parked| parked.until).min()
+    }
+
+    /// Lets recovery find the parked pages of a notification whose pause has ended. Wakes the engine.
+    fn unpark_notification(&self, notification: NotificationNo) {
+        let mut parked = self.parked.lock().expect("no holder panics");
+        let count = parked.len();
+        parked.retain(|_, parked| parked.notification != notification);
+        if parked.len() < count {
+            self.recovery_requested.store(true, Ordering::Release);
+        }
+        self.wake.notify_one();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_paused_dispatches(&self) -> bool {
+        let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
+        let mut active = dispatches.iter().filter_map(Weak::upgrade);
+        active.any(|dispatch| dispatch.paused_until().is_some())
+            || !self.parked.lock().expect("no holder panics").is_empty()
     }
 
     /// The lane of an application and platform; `None` if it was not started.
@@ -274,9 +379,9 @@ impl EngineContext {
         self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned()
     }
 
-    /// Number of cancellations so far.
-    pub(crate) fn cancellations(&self) -> u64 {
-        self.cancellations.load(Ordering::Acquire)
+    /// Number of cancellations, pauses and resumptions so far.
+    pub(crate) fn interventions(&self) -> u64 {
+        self.interventions.load(Ordering::Acquire)
     }
 
     /// Records a dispatch as open. Returns false if it was open already.
@@ -315,8 +420,17 @@ impl ChangeListener for EngineContext {
                 DeliveryChange::NotificationDue | DeliveryChange::NotificationScheduled,
             ) => self.wake.notify_one(),
             Change::Delivery(DeliveryChange::NotificationCanceled(notification)) => {
-                self.cancel(|dispatch| dispatch.row.notification == notification);
-                self.wake.notify_one();
+                self.intervene(notification, ActiveDispatch::cancel);
+                self.unpark_notification(notification);
+            }
+            Change::Delivery(DeliveryChange::NotificationPaused(notification)) => {
+                self.intervene(notification, ActiveDispatch::pause);
+            }
+            Change::Delivery(DeliveryChange::NotificationResumed(notification)) => {
+                self.intervene(notification, ActiveDispatch::resume);
+                // The retries that the pause kept from being claimed count again.
+                self.for_each_lane(|_| true, Lane::request_retry_count);
+                self.unpark_notification(notification);
             }
             Change::Delivery(DeliveryChange::Device(key)) => self.device_tracker.record_change(key),
             Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_each_lane(

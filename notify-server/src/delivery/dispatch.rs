@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{
-    Content, CreateNotification, Notification, Platform, Timestamp, WebSubscription, shown_value,
+    Content, CreateNotification, Notification, Platform, TTL_SECONDS_MAX, Timestamp,
+    WebSubscription, shown_value,
 };
 
 use crate::delivery::context::EngineContext;
@@ -19,8 +20,8 @@ use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, UserNo,
-    Zone,
+    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Intervention, Outcome,
+    StoreError, UserNo, Zone,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -37,6 +38,8 @@ pub(crate) struct ActiveDispatch {
     /// The key up to which pages were opened.
     cursor: AtomicI64,
     canceled: AtomicBool,
+    /// Until when the dispatch is paused, in unix milliseconds; 0 if it is not paused.
+    paused_until_ms: AtomicI64,
     /// The languages of the translations.
     languages: Arc<[String]>,
     /// The content in each of these languages.
@@ -48,23 +51,24 @@ pub(crate) struct ActiveDispatch {
 }
 
 impl ActiveDispatch {
-    /// Reads a dispatch, without missing a cancellation that arrives during the read.
+    /// Reads a dispatch, without missing a cancellation or pause that arrives during the read.
     pub(crate) async fn read(
         context: &EngineContext,
         no: DispatchNo,
     ) -> Result<Arc<Self>, StoreError> {
         loop {
-            let cancellations = context.cancellations();
+            let interventions = context.interventions();
             let dispatch = Self::new(context.store.dispatch(no).await?, context);
-            // `new` registered the dispatch, so cancellations reach it from now on. A cancellation that
+            // `new` registered the dispatch, so cancellations and pauses reach it from now on. One that
             // arrived between the read and the registration was missed and requires another read.
-            if context.cancellations() == cancellations {
+            if context.interventions() == interventions {
                 return Ok(dispatch);
             }
         }
     }
 
-    /// Creates the dispatch from the row that was just read, and registers it for cancellations.
+    /// Creates the dispatch from the row that was just read, and registers it for cancellations
+    /// and pauses.
     pub(crate) fn new(row: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed = CreateNotification::parse_accepted(row.request.as_bytes(), row.due_at);
         let expires_at =
@@ -83,6 +87,7 @@ impl ActiveDispatch {
             notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
+            paused_until_ms: AtomicI64::new(row.paused_until.map_or(0, Timestamp::as_ms)),
             rendered: Mutex::new(None),
             row,
         });
@@ -152,13 +157,49 @@ impl ActiveDispatch {
         self.canceled.store(true, Ordering::Release);
     }
 
+    /// Pauses the remaining deliveries, until they expire.
+    pub(crate) fn pause(&self) {
+        let seconds = if self.row.ttl_seconds > 0 { self.row.ttl_seconds } else { TTL_SECONDS_MAX };
+        let until = self.row.due_at.plus_ms(i64::from(seconds) * 1_000);
+        self.paused_until_ms.store(until.as_ms(), Ordering::Release);
+    }
+
+    /// Ends the pause.
+    pub(crate) fn resume(&self) {
+        self.paused_until_ms.store(0, Ordering::Release);
+    }
+
+    /// Applies what was read from the store: whether the dispatch is canceled or paused. `None` means
+    /// neither. Returns whether this changes anything.
+    pub(crate) fn apply(&self, intervention: Option<&Intervention>) -> bool {
+        let canceled = intervention.is_some_and(|row| row.canceled);
+        let until = intervention.and_then(|row| row.paused_until).map_or(0, Timestamp::as_ms);
+        // A cancellation is final.
+        let is_new = canceled && !self.canceled.swap(true, Ordering::AcqRel);
+        self.paused_until_ms.swap(until, Ordering::AcqRel) != until || is_new
+    }
+
+    /// Until when the dispatch is paused; `None` if it is not paused.
+    pub(crate) fn paused_until(&self) -> Option<Timestamp> {
+        let until_ms = self.paused_until_ms.load(Ordering::Acquire);
+        (until_ms > 0).then_some(Timestamp(until_ms))
+    }
+
+    /// Whether no delivery may start now, because the notification is paused. The rest of a canceled one
+    /// does not wait.
+    pub(crate) fn is_paused(&self, now: Timestamp) -> bool {
+        !self.is_canceled() && self.paused_until().is_some_and(|until| now < until)
+    }
+
     pub(crate) fn is_canceled(&self) -> bool {
         self.canceled.load(Ordering::Acquire)
     }
 
-    /// Whether the notification has expired at that time.
+    /// Whether the notification has expired at that time. A pause that lasts to its end lets a notification
+    /// expire that has a single attempt, too.
     pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
+            || self.paused_until().is_some_and(|until| now >= until)
     }
 
     /// The earlier of `until` and the expiry of the notification, because no delivery waits longer than
@@ -354,10 +395,22 @@ impl ActiveDispatch {
 
 // How the devices of a dispatch are handled, and the messages that they share.
 
-/// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services count
-/// the TTL from the time when they accept the message. Because the elapsed time is rounded down, a
-/// message may live this much longer than requested.
-const TTL_STEP_SECONDS: u32 = 60;
+/// The coarsest resolution of the remaining `ttl_seconds` in a payload, in seconds.
+const TTL_STEP_SECONDS_MAX: u32 = 60;
+/// The resolution of the remaining `ttl_seconds` is at least this fraction of the whole: a tenth.
+const TTL_STEPS: u32 = 10;
+
+/// The remaining TTL in seconds, `elapsed_ms` after the notification was due. FCM and push services
+/// count the TTL from the time when they accept the message. The payload is rendered again with each
+/// step, so the elapsed time is rounded down to whole steps: a message may live up to a step longer
+/// than requested. A step is a tenth of the TTL, and at most [`TTL_STEP_SECONDS_MAX`].
+fn remaining_ttl(ttl_seconds: u32, elapsed_ms: i64) -> u32 {
+    let step = (ttl_seconds / TTL_STEPS).clamp(1, TTL_STEP_SECONDS_MAX);
+    let elapsed_seconds = u32::try_from(elapsed_ms.max(0) / 1_000).unwrap_or(u32::MAX);
+    // More time than the TTL can have elapsed only if `ttl_seconds` is 0, which does not shrink,
+    // or if the notification has expired, so that it is not sent.
+    ttl_seconds.checked_sub(elapsed_seconds / step * step).unwrap_or(ttl_seconds)
+}
 
 /// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
@@ -398,7 +451,8 @@ impl ActiveDispatch {
                 return Ok(settle_as_failed(reasons::PROVIDER_NOT_CONFIGURED.into()));
             }
         };
-        let ttl_seconds = self.remaining_ttl(lane.context.clock.now());
+        let elapsed_ms = lane.context.clock.now().ms_since(self.row.due_at);
+        let ttl_seconds = remaining_ttl(self.row.ttl_seconds, elapsed_ms);
         let mut rendered = self.rendered.lock().expect("rendering does not panic");
         let cached = rendered.as_ref().filter(|cached| {
             Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
@@ -418,17 +472,6 @@ impl ActiveDispatch {
             None => DeliveryMode::Send(mode),
             Some(reason) => settle_as_failed(reason),
         })
-    }
-
-    /// The remaining TTL in seconds. The elapsed time is rounded down to whole steps.
-    fn remaining_ttl(&self, now: Timestamp) -> u32 {
-        let ttl_seconds = self.row.ttl_seconds;
-        let elapsed_ms = now.ms_since(self.row.due_at).max(0);
-        let elapsed_seconds = u32::try_from(elapsed_ms / 1_000).unwrap_or(u32::MAX);
-        let rounded_seconds = elapsed_seconds / TTL_STEP_SECONDS * TTL_STEP_SECONDS;
-        // More time than the TTL can have elapsed only if `ttl_seconds` is 0, which does not shrink,
-        // or if the notification has expired, so that it is not sent.
-        ttl_seconds.checked_sub(rounded_seconds).unwrap_or(ttl_seconds)
     }
 
     /// Renders the message of each language.
@@ -522,4 +565,40 @@ impl ActiveDispatch {
 
 fn settle_as_failed(reason: Reason) -> DeliveryMode {
     DeliveryMode::Settle { settled: Outcome::Failed, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remaining_ttl_is_exact_to_a_tenth_and_to_a_minute() {
+        for (ttl_seconds, elapsed_ms, remaining) in [
+            (60, 0, 60),
+            (60, 5_999, 60),
+            (60, 6_000, 54),
+            (60, 59_999, 6),
+            (25, 1_999, 25),
+            (25, 2_000, 23),
+            (600, 59_999, 600),
+            (600, 60_000, 540),
+            (2_419_200, 59_999, 2_419_200),
+            (2_419_200, 60_000, 2_419_140),
+            // Seconds are the unit of the field.
+            (5, 999, 5),
+            (5, 1_000, 4),
+            (1, 999, 1),
+            // One attempt, whenever it is made.
+            (0, 0, 0),
+            (0, 90_000, 0),
+            // The clock was set back.
+            (60, -5_000, 60),
+        ] {
+            assert_eq!(
+                remaining_ttl(ttl_seconds, elapsed_ms),
+                remaining,
+                "{ttl_seconds} s, {elapsed_ms} ms later"
+            );
+        }
+    }
 }

@@ -102,6 +102,11 @@ impl Engine {
         self.context.active_dispatches().len()
     }
 
+    /// Whether an active dispatch is paused, or one that was left in the store.
+    pub(super) fn has_paused_dispatches(&self) -> bool {
+        self.context.has_paused_dispatches()
+    }
+
     /// Number of notifications that were started together with their page.
     pub(super) fn opened_with_start(&self) -> usize {
         self.context.opened_with_start.load(Ordering::Acquire)
@@ -210,6 +215,11 @@ impl EngineTask {
 
     /// Starts due work. Returns when to poll next; `None` if nothing is due.
     async fn poll(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let now = self.context.clock.now();
+        // The pauses of these dispatches ended, because they expired. Recovery finds their pages.
+        if self.context.unpark(|_, until| until <= now) {
+            self.context.recovery_requested.store(true, Ordering::Release);
+        }
         if self.context.recovery_requested.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reclaim().await
         {
@@ -246,7 +256,8 @@ impl EngineTask {
                 now.plus_ms(POLL_INTERVAL_MS)
             }
         });
-        Ok(agenda.next_due.into_iter().chain(retry_due).min())
+        let parked_expiry = self.context.next_parked_expiry();
+        Ok(agenda.next_due.into_iter().chain(retry_due).chain(parked_expiry).min())
     }
 
     /// Takes over the pages and dispatches that other processes, or panicked tasks of this one,
@@ -271,35 +282,41 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Reads the dispatches that other servers created and the cancellations that they made, in case
-    /// a change notification was lost.
+    /// Reads the dispatches that other servers created, and which notifications they canceled, paused and
+    /// resumed, in case a change notification was lost.
     async fn resync(&mut self) -> Result<(), StoreError> {
-        self.load_unscanned().await?;
-        self.refresh_cancellations().await
+        let now = self.context.clock.now();
+        self.load_unscanned(now).await?;
+        self.refresh_interventions().await?;
+        self.context.membership.record_interventions_read(now);
+        Ok(())
     }
 
     /// Loads dispatches that other servers created, because every server opens pages of every
     /// dispatch.
-    async fn load_unscanned(&mut self) -> Result<(), StoreError> {
-        let unscanned = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
+    async fn load_unscanned(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let unscanned = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ, now).await?;
         let in_backlog: HashSet<_> = self.backlog.iter().copied().collect();
         self.backlog.extend(unscanned.into_iter().filter(|no| !in_backlog.contains(no)));
         Ok(())
     }
 
-    /// Applies cancellations that this process was not notified of: another server canceled while
-    /// the connection was down, or the acknowledgement of the canceling commit was lost.
-    async fn refresh_cancellations(&self) -> Result<(), StoreError> {
-        let active = self.context.active_dispatches();
-        if active.is_empty() {
-            return Ok(());
+    /// Applies cancellations, pauses and resumptions that this process was not notified of: another server
+    /// made them while the connection was down, or the acknowledgement of their commit was lost.
+    async fn refresh_interventions(&self) -> Result<(), StoreError> {
+        loop {
+            let read_at = self.context.interventions();
+            let mut dispatches = self.context.active_dispatches();
+            dispatches.extend(self.context.parked_dispatches());
+            if dispatches.is_empty() {
+                return Ok(());
+            }
+            let rows = self.context.store.interventions(dispatches.clone()).await?;
+            let rows = rows.into_iter().map(|row| (row.dispatch, row)).collect();
+            if self.context.apply_interventions(read_at, &dispatches, &rows) {
+                return Ok(());
+            }
         }
-        let canceled = self.context.store.which_canceled(active).await?;
-        let canceled: HashSet<_> = canceled.into_iter().collect();
-        if !canceled.is_empty() {
-            self.context.cancel(|dispatch| canceled.contains(&dispatch.row.no));
-        }
-        Ok(())
     }
 
     /// Starts the next notifications that are due. Returns the agenda after the start.
@@ -338,11 +355,11 @@ impl EngineTask {
             let dispatch = ActiveDispatch::new(dispatch, &context);
             by_lane.entry(lane_key).or_default().push(Single { dispatch, page, device, open });
         }
-        // A cancellation may have arrived after the start and before the dispatches were tracked. If
-        // reading the cancellations fails, this function returns and drops the pages. They are then no
-        // longer open in this process, and recovery reclaims them.
-        if !by_lane.is_empty() && context.cancellations() != start_context.cancellations {
-            let refreshed = self.refresh_cancellations().await;
+        // A cancellation or pause may have arrived after the start and before the dispatches were tracked.
+        // If reading them fails, this function returns and drops the pages. They are then no longer open
+        // in this process, and recovery reclaims them.
+        if !by_lane.is_empty() && context.interventions() != start_context.interventions {
+            let refreshed = self.refresh_interventions().await;
             refreshed.inspect_err(|_| context.request_recovery())?;
         }
         for ((app, platform), singles) in by_lane {
@@ -415,8 +432,8 @@ pub(crate) struct StartContext {
     pub(crate) tracker: Arc<RangeTracker>,
     /// The server's lease generation before the start opened its pages.
     pub(crate) lease_generation: u64,
-    /// Number of cancellations before the start.
-    pub(crate) cancellations: u64,
+    /// Number of cancellations, pauses and resumptions before the start.
+    pub(crate) interventions: u64,
 }
 
 /// A committed start that waits for the engine.
@@ -444,7 +461,7 @@ impl StartContext {
             at: now,
             tracker: context.device_tracker.open(DeviceKey(0), DeviceKey(i64::MAX)),
             lease_generation: context.membership.lease_generation(),
-            cancellations: context.cancellations(),
+            interventions: context.interventions(),
         };
         let lease_until = now.plus_ms(context.config.lease_ms);
         let opening = Some(Opening { instance: context.instance, lease_until, lanes });

@@ -73,6 +73,8 @@ pub(crate) struct Lane {
     /// single-device notifications wait for their turn like any dispatch.
     has_other_work: AtomicBool,
     retries: RetryBacklog,
+    /// Whether the lane has to count its open retries.
+    retry_count_requested: AtomicBool,
     throttle_classifier: ThrottleClassifier,
     /// For a platform without upstreams.
     unregistered_in_a_row: UnregisteredInARow,
@@ -116,6 +118,7 @@ impl Lane {
             singles: Arc::default(),
             has_other_work: AtomicBool::new(true),
             retries: RetryBacklog::default(),
+            retry_count_requested: AtomicBool::new(false),
             throttle_classifier: ThrottleClassifier::default(),
             unregistered_in_a_row: UnregisteredInARow::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
@@ -405,6 +408,16 @@ impl Lane {
     /// estimate grows too high over time, because it misses retries that end without an attempt.
     pub(crate) fn retry_backlog_near_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max / 2
+    }
+
+    /// Makes the lane count the open retries before it claims the next ones.
+    pub(crate) fn request_retry_count(&self) {
+        self.retry_count_requested.store(true, Ordering::Release);
+    }
+
+    /// Clears the request for a count. Returns whether there was one.
+    fn take_retry_count_request(&self) -> bool {
+        self.retry_count_requested.swap(false, Ordering::AcqRel)
     }
 
     /// Applies the number of open retries that the store counted.

@@ -18,6 +18,10 @@ use super::context::EngineContext;
 use crate::signal::{Signal, Waiter};
 use crate::store::{ClusterStatus, Heartbeat};
 
+/// How long after a pause, in milliseconds, another server may still start deliveries, because it did not
+/// get the announcement of the pause. It reads what changed with every heartbeat.
+const INTERVENTIONS_UNKNOWN_MS_MAX: i64 = 5_000;
+
 /// This server's membership in the cluster.
 pub(crate) struct Membership {
     /// End of the lease, in unix milliseconds.
@@ -29,6 +33,8 @@ pub(crate) struct Membership {
     servers: AtomicU32,
     /// Whether other servers may have created dispatches, or canceled active ones.
     resync_requested: AtomicBool,
+    /// When this server last began to read what requests changed at notifications, in unix milliseconds.
+    interventions_read_ms: AtomicI64,
     renewed: Signal,
 }
 
@@ -41,6 +47,7 @@ impl Membership {
             lease_generation: AtomicU64::new(0),
             servers: AtomicU32::new(1),
             resync_requested: AtomicBool::new(false),
+            interventions_read_ms: AtomicI64::new(if clustered { i64::MIN } else { i64::MAX }),
             renewed: Signal::default(),
         }
     }
@@ -48,6 +55,18 @@ impl Membership {
     /// Whether the lease is valid, so that this server may send.
     pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
         now.as_ms() < self.lease_until_ms.load(Ordering::Acquire)
+    }
+
+    /// Whether this server knows which notifications were paused and canceled
+    /// [`INTERVENTIONS_UNKNOWN_MS_MAX`] ago. A single server always does: its own commits tell it.
+    pub(crate) fn knows_interventions(&self, now: Timestamp) -> bool {
+        let read_at = self.interventions_read_ms.load(Ordering::Acquire);
+        now.as_ms() < read_at.saturating_add(INTERVENTIONS_UNKNOWN_MS_MAX)
+    }
+
+    /// Records that this server read, from `at` on, what requests changed at notifications.
+    pub(crate) fn record_interventions_read(&self, at: Timestamp) {
+        self.interventions_read_ms.fetch_max(at.as_ms(), Ordering::AcqRel);
     }
 
     /// How often the lease has expired; always 0 for a single server. Work that belonged to this server

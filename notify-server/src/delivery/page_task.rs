@@ -46,6 +46,8 @@ use crate::store::{
 pub(crate) enum PageEnd {
     /// The page is finished, or this process stops and leaves the rest of the page to the next process.
     Finished,
+    /// The notification is paused. The rest of the page waits in the store.
+    Parked,
     /// Another server has taken the page over.
     Fenced,
 }
@@ -56,7 +58,7 @@ const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why no further attempt can start at the moment.
 enum Blocked {
-    /// No device is left, or the process stops.
+    /// No device is left, or the rest has to wait in the store.
     NoneLeft,
     /// The lane has no permit for an attempt, or does not admit it.
     Lane(sender::Blocked),
@@ -173,7 +175,18 @@ impl PageTask {
         self.page.no
     }
 
-    /// Runs until the page is finished, the process stops, or another server took the page over.
+    pub(crate) fn dispatch(&self) -> Arc<ActiveDispatch> {
+        self.dispatch.clone()
+    }
+
+    /// Whether the rest of the page has to wait in the store: the process stops, or the notification is
+    /// paused. The devices are not kept in memory, where they would take the place of other notifications.
+    fn must_yield(&self, now: Timestamp) -> bool {
+        self.lane.context.stop.is_cancelled() || self.dispatch.is_paused(now)
+    }
+
+    /// Runs until the page is finished, the process stops, the notification is paused, or another server
+    /// took the page over.
     pub(crate) async fn run(mut self) -> PageEnd {
         let mut in_flight = InFlight::new();
         let mut checkpoint: Option<InFlightCheckpoint> = None;
@@ -189,7 +202,8 @@ impl PageTask {
                 if ends_page || self.is_checkpoint_due(&blocked) {
                     checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
                 } else if is_finished && self.batch.is_empty() {
-                    return PageEnd::Finished;
+                    let is_stopping = self.lane.context.stop.is_cancelled();
+                    return if is_stopping { PageEnd::Finished } else { PageEnd::Parked };
                 }
             }
             let due_at = self.batch.due_at(self.lane.context.config.page_checkpoint_every);
@@ -280,9 +294,10 @@ impl PageTask {
             self.breaker_changes.mark_unchanged();
             let now = context.clock.now();
             self.resume_deferred(now);
-            if self.queue.is_empty() || context.stop.is_cancelled() {
+            let must_yield = self.must_yield(now);
+            if self.queue.is_empty() || must_yield {
                 self.sender.release();
-                if self.deferred.is_empty() || context.stop.is_cancelled() {
+                if self.deferred.is_empty() || must_yield {
                     return Blocked::NoneLeft;
                 }
                 return Blocked::Upstreams(self.deferred.recheck_at());
@@ -498,16 +513,16 @@ impl PageTask {
         }
     }
 
-    /// Whether a checkpoint is due: the batch is full or forced, the page's lease has expired, or the
-    /// engine stops while the batch holds results.
+    /// Whether a checkpoint is due: the batch is full or forced, the page's lease has expired, or the rest
+    /// of the page has to wait in the store while the batch holds results.
     fn is_checkpoint_due(&self, blocked: &Blocked) -> bool {
         let context = &self.lane.context;
-        let stops_with_results = matches!(blocked, Blocked::NoneLeft)
-            && context.stop.is_cancelled()
+        let yields_with_results = matches!(blocked, Blocked::NoneLeft)
+            && self.must_yield(context.clock.now())
             && !self.batch.is_empty();
         self.batch.is_due(context.config.checkpoint_outcomes)
             || matches!(blocked, Blocked::PageLease)
-            || stops_with_results
+            || yields_with_results
     }
 
     /// Begins a checkpoint with the whole batch.

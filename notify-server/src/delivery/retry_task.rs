@@ -23,8 +23,8 @@ use crate::delivery::sender::{
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    ClaimedRetry, DeviceOutcome, Mismatch, NewRetry, Outcome, RetryNo, RetryOutcome, RetryResult,
-    StoreError,
+    ClaimedRetry, DeviceKey, DeviceOutcome, Mismatch, NewRetry, Outcome, RetryNo, RetryOutcome,
+    RetryResult, StoreError,
 };
 
 /// Longest wait for an upstream that has all its streams in use, in milliseconds.
@@ -32,6 +32,11 @@ const UPSTREAM_BUSY_MS: i64 = 250;
 /// Longest wait for an upstream that is being probed, in milliseconds. The answer to the probe closes
 /// the circuit breaker at once, but a retry that was given back waits for its due time.
 const UPSTREAM_PROBE_WAIT_MS: i64 = 2_000;
+
+/// How soon a retry of a paused notification is due again, in milliseconds. The store keeps it from being
+/// claimed while the notification is paused, so this matters only if the pause has ended there, and this
+/// server does not know it yet.
+const PAUSE_RECHECK_MS: i64 = 1_000;
 
 /// Retries that a lane claimed for one task.
 pub(crate) struct ClaimedRetries {
@@ -120,13 +125,24 @@ impl RetryTask {
         }
     }
 
-    /// Whether the engine stops, or the lease expired since the claim, so that other servers may have
-    /// claimed these retries.
+    /// Whether the engine stops; or the lease expired since the claim, so that other servers may have
+    /// claimed these retries; or this server has not read for long what requests changed, so that the
+    /// notification may be paused.
     fn must_give_back(&self, now: Timestamp) -> bool {
         let context = &self.lane.context;
         context.stop.is_cancelled()
             || !context.membership.is_valid(now)
+            || !context.membership.knows_interventions(now)
             || self.lease_generation != context.membership.lease_generation()
+    }
+
+    /// Whether the device may have changed since it was read. This server does not know of a change of the
+    /// user or the fields until the database announces it, so what was read must not be older than in a page.
+    fn is_outdated(&self, key: DeviceKey, dispatch: &ActiveDispatch, now: Timestamp) -> bool {
+        let may_change = dispatch.has_changing_audience() || dispatch.depends_on_devices();
+        let is_old = may_change
+            && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
+        is_old || self.tracker.has_changed(key)
     }
 
     /// Starts retries until none is left or permits are missing.
@@ -143,19 +159,18 @@ impl RetryTask {
             let Some(retry) = self.queue.front() else { break };
             let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
-            let keys = std::iter::once(retry.key);
-            let fields = dispatch.read_fields(&self.lane.context, keys).await?;
+            let key = std::iter::once(retry.key);
+            let fields = dispatch.read_fields(&self.lane.context, key).await?;
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            // This server does not know of a change of the user or the fields until the database announces it.
-            // So the devices that were read must not be older than those of a page.
-            let may_change = dispatch.has_changing_audience() || dispatch.depends_on_devices();
-            let is_old = may_change
-                && now.ms_since(self.claimed_at) > self.lane.context.config.address_age_ms_max;
-            if is_old || self.tracker.has_changed(retry.key) {
+            if dispatch.is_paused(now) {
+                self.reschedule_front(now.plus_ms(PAUSE_RECHECK_MS));
+                continue;
+            }
+            if self.is_outdated(retry.key, &dispatch, now) {
                 // The retry stays due, so the next claim follows at once and reads the new state of the
                 // device.
                 self.reschedule_front(now);

@@ -244,6 +244,7 @@ impl SingleTask {
         is_current
             && page_is_ours
             && !dispatch.is_canceled()
+            && !dispatch.is_paused(now)
             && !dispatch.has_expired(now)
             && dispatch.has_address(device)
             && !self.lane.retry_backlog_full()

@@ -30,6 +30,10 @@ pub enum DeliveryChange {
     NotificationScheduled,
     /// The rest of a notification must not be sent.
     NotificationCanceled(NotificationNo),
+    /// The rest of a notification must wait.
+    NotificationPaused(NotificationNo),
+    /// The rest of a notification must not wait any more.
+    NotificationResumed(NotificationNo),
     /// The address, state or tags of a device changed, or the device was erased. Open pages read
     /// the device again before they send to it.
     Device(DeviceKey),

@@ -22,8 +22,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub use self::dispatch::{
-    AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Mismatch, Scan, WebKeys,
-    Zone,
+    AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Intervention, Mismatch,
+    Scan, WebKeys, Zone,
 };
 pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
@@ -38,7 +38,7 @@ pub(super) use self::page::{open as open_page, outcomes_of_page, page_containing
 pub(super) use self::retry::{claim as claim_retries, settle_retries};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
-    record_completion_event, schedule_next_zone,
+    hold, record_completion_event, release, schedule_next_zone,
 };
 use crate::store::postgres::{
     ClaimPage, ClaimRetries, CommitCheckpoint, FinishPages, SettleRetries,
@@ -211,17 +211,22 @@ impl Store {
         self.write(Operation::Leave, move |tx| leave(tx, instance)).await
     }
 
-    /// Reads the dispatches whose scan has not ended, oldest first, at most `limit`.
-    pub async fn unscanned_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read_statement(move |connection| dispatch::unscanned(connection, limit)).await
+    /// Reads the dispatches whose scan has not ended, and that are not paused, oldest first, at most
+    /// `limit`.
+    pub async fn unscanned_dispatches(
+        &self,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read_statement(move |connection| dispatch::unscanned(connection, limit, now)).await
     }
 
-    /// Returns those of `dispatches` that are canceled.
-    pub async fn which_canceled(
+    /// Returns those of `dispatches` that are canceled or paused.
+    pub async fn interventions(
         &self,
         dispatches: Vec<DispatchNo>,
-    ) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read_statement(move |connection| dispatch::which_canceled(connection, &dispatches))
+    ) -> Result<Vec<Intervention>, StoreError> {
+        self.read_statement(move |connection| dispatch::interventions(connection, &dispatches))
             .await
     }
 
@@ -322,7 +327,8 @@ impl Store {
 
     /// Claims the key range `(from, to]` of a dispatch as a page and moves the cursor of the
     /// dispatch to `to`. A claim with `end` ends the scan, and the dispatch too if it has no open
-    /// pages and retries. Fails with [`StoreError::Fenced`] if the cursor is no longer at `from`.
+    /// pages and retries. Fails with [`StoreError::Fenced`] if the cursor is no longer at `from`, or the
+    /// dispatch is paused.
     pub async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
         self.write_in_set(ClaimPage(claim)).await?.ok_or(StoreError::Fenced)
     }
@@ -354,9 +360,15 @@ impl Store {
         self.write_in_set(FinishPages { checkpoints, seen }).await
     }
 
-    /// Counts the open retries of an application and platform.
-    pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
-        self.read_statement(move |connection| retry::count_open(connection, app, platform)).await
+    /// Counts the open retries of an application and platform, without those of paused dispatches.
+    pub async fn open_retries(
+        &self,
+        app: AppNo,
+        platform: Platform,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.read_statement(move |connection| retry::count_open(connection, app, platform, now))
+            .await
     }
 
     /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use notify_core::{
     AnswerId, Counts, DeviceEngaged, DeviceId, DeviceUnregistered, NotificationEnded,
-    NotificationId, PollAnswered, Timestamp, UserId, WebhookData, WebhookEventType, WebhookId,
-    WebhookTested,
+    NotificationId, NotificationPaused, PollAnswered, Timestamp, UserId, WebhookData,
+    WebhookEventType, WebhookId, WebhookTested,
 };
 
 use crate::store::notification::{counts_of, user_counts};
@@ -84,6 +84,7 @@ pub fn event_type_code(kind: WebhookEventType) -> i64 {
         WebhookEventType::EngagementOpened => 4,
         WebhookEventType::EngagementClicked => 5,
         WebhookEventType::WebhookTest => 6,
+        WebhookEventType::NotificationPaused => 7,
     }
 }
 
@@ -382,6 +383,13 @@ pub(super) fn render(
         WebhookEventType::NotificationFailed => {
             notification_ended(connection, event)?.map(WebhookData::NotificationFailed)
         }
+        WebhookEventType::NotificationPaused => notification(connection, event)?
+            .map(|notification_id| {
+                let reason = event.detail()?;
+                Ok::<_, StoreError>(NotificationPaused { notification_id, reason })
+            })
+            .transpose()?
+            .map(WebhookData::NotificationPaused),
         WebhookEventType::DeviceUnregistered => device_unregistered(connection, event)?,
         WebhookEventType::PollAnswered => poll_answered(connection, event)?,
         WebhookEventType::EngagementOpened => {

@@ -56,10 +56,10 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
-    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, Mismatch,
-    MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim, ReclaimRequest,
-    Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook, StartInAccept,
-    Started, VerifiedAddress, WebKeys, Zone,
+    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, Intervention,
+    Mismatch, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim,
+    ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook,
+    StartInAccept, Started, VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::app::NewAppDevice;

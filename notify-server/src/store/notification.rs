@@ -10,7 +10,7 @@ use std::sync::Arc;
 use notify_core::{
     CampaignRef, Condition, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
     NotificationId, NotificationRecord, NotificationStatus, NotificationUser, Origin, Platform,
-    Recipients, Report, Schedule, Target, Timestamp, UserId, UserState,
+    Recipients, Report, Schedule, Success, Target, Timestamp, UserId, UserState, WebhookEventType,
 };
 
 use serde::Serialize;
@@ -24,9 +24,11 @@ pub(super) use self::read::NOTIFICATIONS_SCANNED_MAX;
 pub(super) use self::read::counts_of;
 pub(super) use self::users::{counts as user_counts, keep_reached};
 use crate::store::delivery::{
-    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
+    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, hold,
+    record_completion_event, release,
 };
 use crate::store::device::keys_by_ids;
+use crate::store::event::{self, EventRefs};
 use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, WriteScope, params};
@@ -280,6 +282,49 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write_to(WriteScope::app(app), Operation::CancelNotification, move |tx| {
             cancel(tx, app, &id, at)
+        })
+        .await
+    }
+}
+
+impl Store {
+    /// Pauses a notification that has not ended: no page and no retry of it can be claimed until it is
+    /// resumed or expires. A notification that is paused already stays as it is. Refused with the path
+    /// `id` if the notification has ended.
+    pub async fn pause_notification(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        at: Timestamp,
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
+        self.write_once(Operation::PauseNotification, app, once, move |tx| {
+            let paused = read_open(tx, app, &id, "pause")?;
+            if !paused.is_paused {
+                pause(tx, app, paused.no, PAUSE_REQUESTED, at)?;
+            }
+            tx.changed(DeliveryChange::NotificationPaused(paused.no));
+            Ok(Success { success: true })
+        })
+        .await
+    }
+
+    /// Ends the pause of a notification. A notification that is not paused stays as it is. Refused with
+    /// the path `id` if the notification has ended.
+    pub async fn resume_notification(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        at: Timestamp,
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
+        self.write_once(Operation::ResumeNotification, app, once, move |tx| {
+            let resumed = read_open(tx, app, &id, "resume")?;
+            if resumed.is_paused {
+                end_pause(tx, resumed.no, at)?;
+            }
+            tx.changed(DeliveryChange::NotificationResumed(resumed.no));
+            Ok(Success { success: true })
         })
         .await
     }
@@ -570,6 +615,66 @@ pub(crate) fn number_of(
     Ok(no)
 }
 
+// Pausing and resuming.
+
+/// The reason of a pause that a request made.
+const PAUSE_REQUESTED: &str = "requested";
+
+/// A notification that has not ended.
+struct OpenNotification {
+    no: NotificationNo,
+    is_paused: bool,
+}
+
+/// Reads a notification that is to be changed, and refuses one that has ended. `change` is a verb.
+fn read_open(
+    tx: &Connection,
+    app: AppNo,
+    id: &NotificationId,
+    change: &str,
+) -> Result<OpenNotification, StoreError> {
+    require_app(tx, app)?;
+    let (no, is_open, is_paused) = tx
+        .prepare_cached(
+            "select no, status in ('scheduled', 'queued', 'sending') and cancel_requested_at is null,
+             paused_at is not null from notifications where app_no = ?1 and id = ?2",
+        )?
+        .query_row(params![app.0, id.as_str()], |row| {
+            Ok((NotificationNo(row.get(0)?), row.get::<bool>(1)?, row.get(2)?))
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    if !is_open {
+        let what = format!("has ended: no delivery is left to {change}");
+        return Err(StoreError::refused("id", &what));
+    }
+    Ok(OpenNotification { no, is_paused })
+}
+
+/// Pauses a notification that is not paused.
+fn pause(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    no: NotificationNo,
+    reason: &str,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached("update notifications set paused_at = ?2, paused_reason = ?3 where no = ?1")?
+        .execute(params![no.0, at.as_ms(), reason])?;
+    hold(tx, no)?;
+    let refs = EventRefs { notification: Some(no), detail: Some(reason), ..EventRefs::default() };
+    event::record(tx, app, WebhookEventType::NotificationPaused, refs, at)
+}
+
+/// Ends the pause of a notification.
+fn end_pause(tx: &Connection, no: NotificationNo, at: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update notifications set paused_at = null, paused_reason = null where no = ?1",
+    )?
+    .execute([no.0])?;
+    release(tx, no, at)
+}
+
 // Canceling what has not been sent yet.
 
 /// Cancels a notification that has not ended.
@@ -624,12 +729,13 @@ fn cancel_dispatches(
     let canceled_before = canceled_so_far(tx, no)?;
     tx.prepare_cached(
         "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
+         paused_at = null, paused_reason = null,
          zones_canceled = case when next_zone_at is not null then 1 else 0 end, next_zone_at = null where no = ?1",
     )?
     .execute([no.0, at.as_ms(), canceled_before])?;
     let dispatches = tx
         .prepare_cached(
-            "update dispatches set is_canceled = 1
+            "update dispatches set is_canceled = 1, paused_until = null
              where notification_no = ?1 and completed_at is null returning no",
         )?
         .query_map([no.0], |row| row.get(0).map(DispatchNo))?

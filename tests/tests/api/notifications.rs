@@ -33,6 +33,36 @@ async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
 }
 
 #[tokio::test]
+async fn a_notification_is_paused_and_resumed_until_it_ends() {
+    let server = TestServer::without_providers().await;
+    let caller = server.caller();
+    let mut body = to_android();
+    body["send_at"] = json!(NOW.0 + HOUR_MS);
+    let id = caller.post("/v1/notifications", &body).await.id();
+    let path = format!("/v1/notifications/{id}");
+    let (pause, resume) = (format!("{path}/pause"), format!("{path}/resume"));
+    assert_eq!(caller.get(&path).await.ok()["paused"], Value::Null);
+    // Repeats, and a resumption without a pause, change nothing.
+    for (change, paused) in [
+        (&resume, Value::Null),
+        (&pause, json!({"at": NOW.0, "reason": "requested"})),
+        (&pause, json!({"at": NOW.0, "reason": "requested"})),
+        (&resume, Value::Null),
+    ] {
+        assert_eq!(caller.post(change, &json!({})).await.ok(), json!({"success": true}));
+        let read = caller.get(&path).await.ok();
+        assert_eq!((&read["paused"], &read["status"]), (&paused, &json!("scheduled")), "{change}");
+    }
+    caller.post(&pause, &json!({"reason": "x"})).await.is(400);
+    caller.post("/v1/notifications/unknown/pause", &json!({})).await.is(404);
+    caller.delete(&path).await.ok();
+    for (change, what) in [(&pause, "pause"), (&resume, "resume")] {
+        let refused = caller.post(change, &json!({})).await;
+        refused.rejected(400, &[&format!("id: has ended: no delivery is left to {what}")]);
+    }
+}
+
+#[tokio::test]
 async fn a_report_has_the_callers_id_which_must_be_unique() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();

@@ -53,6 +53,29 @@ async fn cancel_shows_what_was_canceled() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_notification_is_paused_and_resumed() -> Result<()> {
+    let server = TestServer::start().await;
+    let (operator, app) = (operator(&server).await?, first_app(&server).await);
+    let client = server.client();
+    let later = CreateNotification::to_platforms([Platform::Android], "Later").send_at(tomorrow());
+    let id = client.notifications().create(&later).await?.id;
+    let page = format!("apps/{app}/notifications/{id}");
+    assert!(operator.get(&page).await.text.contains("Pause the notification"));
+    let paused = operator.submit(&format!("{page}/pause"), &[]).await?;
+    assert_eq!(paused.header("location"), format!("../{id}?done=paused"));
+    let shown = operator.get(&format!("{page}?done=paused")).await.text;
+    for part in ["Messages that are on their way", ">paused</span>", "Resume the notification"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(client.notifications().get(&id).await?.paused.is_some());
+    let resumed = operator.submit(&format!("{page}/resume"), &[]).await?;
+    assert_eq!(resumed.header("location"), format!("../{id}?done=continued"));
+    assert_eq!(client.notifications().get(&id).await?.paused, None);
+    assert!(!operator.get(&page).await.text.contains(">paused</span>"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn why_is_answered_for_a_dead_an_untagged_a_never_targeted_and_a_waiting_device() -> Result<()>
 {
     let server = TestServer::start().await;

@@ -139,6 +139,8 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/webhooks" => request::<CreateWebhook>,
         "PATCH /v1/webhooks/{id}" => request::<UpdateWebhook>,
         "POST /v1/webhooks/{id}/rotate"
+        | "POST /v1/notifications/{id}/pause"
+        | "POST /v1/notifications/{id}/resume"
         | "POST /v1/webhooks/{id}/test"
         | "POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver" => request::<NoBody>,
         "POST /v1/webhooks/{id}/recover" => request::<RecoverWebhook>,

@@ -179,6 +179,8 @@ impl Layout {
             "ended" => "The session has ended.",
             "ended-others" => "All other sessions have ended.",
             "canceled" => "Canceled. Messages that were sent already stay sent.",
+            "paused" => "Paused. Messages that are on their way still arrive.",
+            "continued" => "Resumed. The rest is sent now.",
             "logged-in" => "Logged in.",
             "logged-out" => "Logged out.",
             "sent" => "Accepted.",

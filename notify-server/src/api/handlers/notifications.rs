@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use notify_core::{
     CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
-    ListNotifications, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
+    ListNotifications, NewPoll, NoBody, NoQuery, Notification, NotificationCreated, NotificationId,
     NotificationList, NotificationRecord, Platform, ProviderKind, Recipients, Report, Schedule,
     Success, Target, Timestamp,
 };
@@ -79,6 +79,18 @@ pub(crate) async fn cancel(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
     let id = ctx.notification_id()?;
     ctx.api.store.cancel_notification(ctx.app_no(), id, ctx.received_at).await?;
     Ok(JsonReply::success())
+}
+
+/// `POST /v1/notifications/{id}/pause`.
+pub(crate) async fn pause(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Success>, ApiError> {
+    let (id, once, at) = (ctx.notification_id()?, ctx.idempotency_key()?, ctx.received_at);
+    Ok(ctx.api.store.pause_notification(ctx.app_no(), id, at, once).await?.into())
+}
+
+/// `POST /v1/notifications/{id}/resume`.
+pub(crate) async fn resume(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Success>, ApiError> {
+    let (id, once, at) = (ctx.notification_id()?, ctx.idempotency_key()?, ctx.received_at);
+    Ok(ctx.api.store.resume_notification(ctx.app_no(), id, at, once).await?.into())
 }
 
 /// A notification with everything that its payloads are rendered from.

@@ -20,8 +20,8 @@ use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
 use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
-    ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim,
-    RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, StoreError,
+    ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, Intervention, OpenPage, PageClaim, PageNo,
+    RetryClaim, RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, Scan, StoreError,
 };
 
 /// The task of a lane: which dispatches take turns, and which tasks run.
@@ -114,7 +114,12 @@ impl LaneTask {
         // If the task panicked, the claims of its retries expire.
         self.retry_batches.remove(&task_id);
         match finished {
-            Ok((_, TaskEnd::Page(PageEnd::Finished) | TaskEnd::Retries | TaskEnd::Singles)) => {}
+            Ok((
+                _,
+                TaskEnd::Page(PageEnd::Finished | PageEnd::Parked)
+                | TaskEnd::Retries
+                | TaskEnd::Singles,
+            )) => {}
             Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
             // A panic must not stop the lane. Recovery reclaims the work of the task.
             Err(error) => {
@@ -143,6 +148,11 @@ impl LaneTask {
             self.fill_ready().await?;
             let open_pages = self.page_queue_lens.len();
             let Some(dispatch) = self.ready.pop_front() else { break };
+            if dispatch.is_paused(self.lane.context.clock.now()) {
+                self.lane.context.remove_dispatch(dispatch.row.no);
+                self.lane.context.park(&dispatch);
+                continue;
+            }
             match self.open_next_page(&dispatch).await {
                 Ok(true) => self.ready.push_back(dispatch),
                 Ok(false) => self.lane.context.remove_dispatch(dispatch.row.no),
@@ -260,8 +270,14 @@ impl LaneTask {
         dispatch: &Arc<ActiveDispatch>,
     ) -> Result<bool, StoreError> {
         let context = self.lane.context.clone();
-        if context.config.clustered && !self.sync_cursor(dispatch).await? {
-            return Ok(false);
+        if context.config.clustered {
+            if !self.sync_cursor(dispatch).await? {
+                return Ok(false);
+            }
+            if dispatch.is_paused(context.clock.now()) {
+                // The next turn parks the dispatch.
+                return Ok(true);
+            }
         }
         let from = dispatch.cursor();
         let tracker = context.device_tracker.open(from, dispatch.row.until);
@@ -328,12 +344,16 @@ impl LaneTask {
     /// Reads the cursor that all servers share, and moves the dispatch there. Returns false if no page
     /// is left to open.
     async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
-        let Some(scan) = self.lane.context.store.scan(dispatch.row.no).await? else {
+        let (context, no) = (&self.lane.context, dispatch.row.no);
+        let interventions = context.interventions();
+        let Some(scan) = context.store.scan(no).await? else {
             return Ok(false);
         };
         dispatch.move_cursor(scan.cursor);
-        if scan.canceled {
-            dispatch.cancel();
+        let Scan { canceled, paused_until, cursor: _ } = scan;
+        if canceled || paused_until.is_some() {
+            let row = Intervention { dispatch: no, canceled, paused_until };
+            context.apply_interventions(interventions, &[no], &HashMap::from([(no, row)]));
         }
         Ok(true)
     }
@@ -350,6 +370,11 @@ impl LaneTask {
             }
             Err(error) => return Err(error),
         };
+        if dispatch.is_paused(context.clock.now()) {
+            context.remove_page(page.no);
+            context.park(&dispatch);
+            return Ok(());
+        }
         let done_keys = context.store.settled_devices(&page).await?;
         let tracker = context.device_tracker.open(page.from, page.to);
         let read_at = context.clock.now();
@@ -386,10 +411,16 @@ impl LaneTask {
 
     fn spawn_page(&mut self, task: PageTask) {
         let (page_no, queue_len) = (task.page_no(), task.shared_queue_len());
-        let lane = self.lane.clone();
+        let (lane, dispatch) = (self.lane.clone(), task.dispatch());
         let handle = self.running.spawn(async move {
-            let _open = OpenPageGuard(lane, page_no);
-            TaskEnd::Page(task.run().await)
+            let open = OpenPageGuard(lane.clone(), page_no);
+            let end = task.run().await;
+            // This comes before the dispatch is parked: recovery takes over only pages that are not open.
+            drop(open);
+            if end == PageEnd::Parked {
+                lane.context.park(&dispatch);
+            }
+            TaskEnd::Page(end)
         });
         self.page_queue_lens.insert(handle.id(), queue_len);
     }
@@ -546,13 +577,16 @@ impl LaneTask {
         self.claims_lost |= result.is_err();
     }
 
-    /// Counts the open retries in the store when the number matters: at the start of the lane, and
-    /// near the limit.
+    /// Counts the open retries in the store when the number matters: at the start of the lane, near the
+    /// limit, and after a pause.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
         let (lane, context) = (&self.lane, &self.lane.context);
-        if !self.is_initialized || lane.retry_backlog_near_full() {
+        let is_requested = lane.take_retry_count_request();
+        if !self.is_initialized || is_requested || lane.retry_backlog_near_full() {
+            let now = context.clock.now();
             let snapshot = lane.retries.begin_count();
-            let open = context.store.open_retries(lane.app, lane.platform).await?;
+            let open = context.store.open_retries(lane.app, lane.platform, now).await;
+            let open = open.inspect_err(|_| lane.request_retry_count())?;
             lane.apply_retry_count(snapshot, open);
         }
         Ok(())

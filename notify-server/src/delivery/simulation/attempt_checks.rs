@@ -43,6 +43,9 @@ impl World {
         if notification.canceled == RequestState::Acknowledged {
             violations.push("after its cancellation was acknowledged");
         }
+        if notification.is_paused {
+            violations.push("after its pause was acknowledged");
+        }
         if now < notification.due_at {
             violations.push("before it is due");
         }

@@ -41,10 +41,14 @@ pub(super) enum Defect {
     ChangesMissed,
     /// A deleted user is kept, so a new user with the same id is the same user.
     UserKept,
+    /// A pause is stored with the notification alone, and not with its dispatches.
+    PauseLost,
+    /// The engine misses pauses.
+    PauseMissed,
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -61,6 +65,8 @@ impl Defect {
         Self::UserNotChecked,
         Self::ChangesMissed,
         Self::UserKept,
+        Self::PauseLost,
+        Self::PauseMissed,
     ];
 
     /// Installs the defect in the database, if it is a defect of the database.
@@ -71,7 +77,8 @@ impl Defect {
             | Self::OldAddress
             | Self::FailureRecordedAsSent
             | Self::UnackedLimitExceeded
-            | Self::ChangesMissed => return,
+            | Self::ChangesMissed
+            | Self::PauseMissed => return,
             Self::RetriesDropped => {
                 "create trigger defect before insert on retries begin select raise(ignore); end"
             }
@@ -107,6 +114,10 @@ impl Defect {
                 "create trigger defect after insert on dispatches when new.named_users is not null
                  begin update dispatches set named_users = null where no = new.no; end"
             }
+            Self::PauseLost => {
+                "create trigger defect before update of paused_until on dispatches
+                 when new.paused_until is not null begin select raise(ignore); end"
+            }
             Self::UserKept => {
                 "create trigger defect before delete on users begin select raise(ignore); end"
             }
@@ -115,12 +126,23 @@ impl Defect {
     }
 }
 
-/// Passes every change to the engine, except those of devices.
-pub(super) struct LossyListener(pub(super) Arc<EngineContext>);
+impl Defect {
+    /// Whether the engine misses a change.
+    fn hides(self, change: Change) -> bool {
+        match change {
+            Change::Delivery(DeliveryChange::Device(_)) => self == Self::ChangesMissed,
+            Change::Delivery(DeliveryChange::NotificationPaused(_)) => self == Self::PauseMissed,
+            _ => false,
+        }
+    }
+}
+
+/// Passes every change to the engine, except those that the defect hides.
+pub(super) struct LossyListener(pub(super) Arc<EngineContext>, pub(super) Defect);
 
 impl ChangeListener for LossyListener {
     fn on_change(&self, change: Change) {
-        if !matches!(change, Change::Delivery(DeliveryChange::Device(_))) {
+        if !self.1.hides(change) {
             self.0.on_change(change);
         }
     }

@@ -6,7 +6,7 @@ use notify_core::Timestamp;
 
 use super::checks;
 use super::conditions::Condition;
-use super::requests::{Process, configure};
+use super::requests::{Process, configure, pause};
 use super::run::{Running, Server};
 use super::world::{Disk, lock};
 use crate::clock::Clock;
@@ -84,6 +84,10 @@ impl Server {
         }
         for (app, kind) in missing {
             configure(process.clone(), app, kind, Some(0)).await;
+        }
+        let ids: Vec<String> = lock(&self.world).notifications.keys().cloned().collect();
+        for id in ids {
+            pause(process.clone(), id, false).await;
         }
         let world = lock(&self.world);
         let last_due = world.notifications.values().map(|notification| notification.due_at).max();

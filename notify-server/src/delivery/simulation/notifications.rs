@@ -61,6 +61,10 @@ pub(super) struct ExpectedNotification {
     pub(super) is_scheduled: bool,
     pub(super) accepted: RequestState,
     pub(super) canceled: RequestState,
+    /// Whether a pause was acknowledged, and no request to resume was sent since then.
+    pub(super) is_paused: bool,
+    /// Whether a request to pause or resume it is in flight.
+    pub(super) is_pausing: bool,
     /// The event that sent the request, and the one that acknowledged it.
     pub(super) requested_event: u64,
     pub(super) acknowledged_event: Option<u64>,
@@ -132,6 +136,8 @@ impl ExpectedNotification {
             is_scheduled: false,
             accepted: RequestState::NotRequested,
             canceled: RequestState::NotRequested,
+            is_paused: false,
+            is_pausing: false,
             requested_event: 0,
             acknowledged_event: None,
             by_address: BTreeMap::new(),

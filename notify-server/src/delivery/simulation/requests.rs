@@ -219,6 +219,37 @@ pub(super) async fn cancel(process: Process, id: String) {
         if done { RequestState::Acknowledged } else { RequestState::NotRequested };
 }
 
+/// Pauses or resumes a notification.
+pub(super) async fn pause(process: Process, id: String, pauses: bool) {
+    let _asking = process.begin_request();
+    let what = format!("{} {id}", if pauses { "pause" } else { "resume" });
+    let (app, target) = {
+        let mut world = lock(&process.world);
+        let notification = world.notifications.get_mut(&id);
+        let Some(notification) = notification.filter(|notification| !notification.is_pausing)
+        else {
+            return;
+        };
+        notification.is_pausing = true;
+        // From now on the request may take effect.
+        notification.is_paused &= pauses;
+        let named = (notification.app, notification.id.clone());
+        world.record_event(&what);
+        named
+    };
+    let at = process.clock.now();
+    let done = if pauses {
+        process.store.pause_notification(app, target, at, None).await
+    } else {
+        process.store.resume_notification(app, target, at, None).await
+    };
+    let done = process.record_response(&what, done);
+    let mut world = lock(&process.world);
+    let notification = world.notifications.get_mut(&id).expect("it was found above");
+    notification.is_pausing = false;
+    notification.is_paused |= done && pauses;
+}
+
 /// Configures a provider (a rate of 0 means no limit), or removes it.
 pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, rate: Option<u8>) {
     let _asking = process.begin_request();

@@ -189,8 +189,9 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        if lock(&self.world).defect == Some(Defect::ChangesMissed) {
-            process.store.subscribe(Arc::new(LossyListener(context.clone())));
+        let defect = lock(&self.world).defect;
+        if let Some(defect @ (Defect::ChangesMissed | Defect::PauseMissed)) = defect {
+            process.store.subscribe(Arc::new(LossyListener(context.clone(), defect)));
         } else {
             engine::subscribe(&context);
         }

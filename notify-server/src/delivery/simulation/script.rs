@@ -9,7 +9,7 @@ use super::audiences::USERS;
 use super::conditions::Condition;
 use super::device_requests::{delete_user, erase, log_in, register, replace_user, tag};
 use super::devices::State;
-use super::requests::{Process, cancel, configure, notify, notify_then_cancel};
+use super::requests::{Process, cancel, configure, notify, notify_then_cancel, pause};
 use super::world::{World, lock};
 use crate::store::AppNo;
 use crate::store::sqlite::Fault;
@@ -91,7 +91,8 @@ impl Script {
                     tasks.spawn(cancel(process.clone(), id));
                 }
             }
-            57..74 => self.change_condition(process, app),
+            57..62 => self.pause_or_resume(process, tasks),
+            62..74 => self.change_condition(process, app),
             74..79 => {
                 let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
                 let rate = match self.rng.u8(0..6) {
@@ -131,6 +132,16 @@ impl Script {
             _ => lock(&process.world).crash_signal.notify_one(),
         }
         None
+    }
+
+    /// Pauses or resumes a notification. Prefers the last one, because most of the others have ended.
+    fn pause_or_resume(&mut self, process: &Process, tasks: &mut JoinSet<()>) {
+        let ids: Vec<String> = lock(&process.world).notifications.keys().cloned().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let place = if self.rng.bool() { ids.len() - 1 } else { self.rng.usize(0..ids.len()) };
+        tasks.spawn(pause(process.clone(), ids[place].clone(), self.rng.u8(0..3) > 0));
     }
 
     fn app(&mut self, process: &Process) -> AppNo {

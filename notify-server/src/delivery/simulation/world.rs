@@ -318,6 +318,7 @@ impl World {
             notification.lost_outcomes += lost;
             notification.delivered += also_delivered;
             notification.in_flight = 0;
+            notification.is_pausing = false;
             forgotten += lost;
             self.delivered += also_delivered;
         }

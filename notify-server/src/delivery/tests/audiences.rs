@@ -98,7 +98,7 @@ async fn a_retry_to_a_device_of_another_user_fails() {
     rig.start();
     let notification = rig.accept(to_ada()).await;
     rig.provider.arrived(3).await;
-    while rig.store.open_retries(rig.app, Platform::Android).await.unwrap() < 3 {
+    while rig.store.open_retries(rig.app, Platform::Android, START).await.unwrap() < 3 {
         tokio::task::yield_now().await;
     }
     log_in(&rig, "d00001", "bob").await;

@@ -132,7 +132,11 @@ async fn retries_are_bounded_and_go_first() {
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
     for _ in 0..50 {
-        let open = rig.store.open_retries(rig.app, notify_core::Platform::Android).await.unwrap();
+        let open = rig
+            .store
+            .open_retries(rig.app, notify_core::Platform::Android, super::rig::START)
+            .await
+            .unwrap();
         let attempts = rig.provider.journal().len();
         assert!(
             open <= 24 && attempts <= 24,

@@ -12,6 +12,7 @@ mod guard;
 mod local;
 mod overlaps;
 mod panics;
+mod pausing;
 mod provider_errors;
 mod randomized;
 mod retrying;

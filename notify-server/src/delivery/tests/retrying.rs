@@ -25,7 +25,8 @@ async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     let id = rig.broadcast().await;
     rig.provider.arrived(devices).await;
     let everybody = devices as u64;
-    while rig.store.open_retries(rig.app, notify_core::Platform::Android).await.unwrap() < everybody
+    while rig.store.open_retries(rig.app, notify_core::Platform::Android, START).await.unwrap()
+        < everybody
     {
         tokio::task::yield_now().await;
     }

@@ -572,6 +572,11 @@ impl Rig {
         }
     }
 
+    /// Whether the engine knows a paused notification.
+    pub(super) fn is_paused_in_memory(&self) -> bool {
+        self.engine.as_ref().expect("the engine runs").has_paused_dispatches()
+    }
+
     /// Waits until the engine has applied the cancellation to all active dispatches.
     pub(super) async fn until_cancellation_applied(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");

@@ -268,10 +268,10 @@ async fn deleting_an_application_keeps_others(store: &Store) {
     assert!(is_unknown(&store.device(app, fixtures::id("d000")).await));
     assert!(is_unknown(&store.delete_app(id).await));
     assert_eq!(store.find_app_by_key([1; 32]).await.unwrap(), None);
-    assert_eq!(store.open_retries(app, notify_core::Platform::Android).await.unwrap(), 0);
+    assert_eq!(store.open_retries(app, notify_core::Platform::Android, NOW).await.unwrap(), 0);
     assert!(store.find_app_by_key([2; 32]).await.unwrap().is_some());
     assert_eq!(store.device(other, fixtures::id("d000")).await.unwrap().tags.len(), 1);
-    assert_eq!(store.open_retries(other, notify_core::Platform::Android).await.unwrap(), 3);
+    assert_eq!(store.open_retries(other, notify_core::Platform::Android, NOW).await.unwrap(), 3);
     let next = fixtures::app(store).await;
     assert!(next > other, "the number of an application is not given again");
 }

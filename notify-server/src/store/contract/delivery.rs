@@ -57,8 +57,8 @@ async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     for (no, id) in made.iter().zip(&ids) {
         assert_eq!(&store.dispatch(*no).await.unwrap().notification_id, id);
     }
-    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), made);
-    assert_eq!(store.unscanned_dispatches(1).await.unwrap(), made[..1]);
+    assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), made);
+    assert_eq!(store.unscanned_dispatches(1, NOW).await.unwrap(), made[..1]);
     assert_eq!(
         store.reclaim(fixtures::adoption(fixtures::INSTANCE)).await.unwrap().dispatches,
         made
@@ -166,7 +166,7 @@ async fn start_opens_the_page_of_a_single_device(store: &Store) {
     let open = store.notification(app, id.clone()).await.unwrap();
     assert_eq!((open.status, open.counts.unknown), (NotificationStatus::Sending, 1));
     assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
-    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), []);
     // Another process reclaims it like any page.
     let adopted = store.reclaim(fixtures::adoption(InstanceId(12))).await.unwrap();
     assert_eq!(adopted.pages.iter().map(|page| page.no).collect::<Vec<_>>(), [page.no]);

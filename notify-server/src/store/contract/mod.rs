@@ -85,6 +85,7 @@ mod named_devices;
 mod notifications;
 mod operators;
 mod pages;
+mod pausing;
 mod polls;
 mod reopen;
 mod retries;

@@ -357,7 +357,7 @@ async fn canceling_ends_retries_and_counts_the_rest(store: &Store) {
     let page = store.checkpoint(first).await.unwrap();
     store.cancel_notification(app, id.clone(), NOW).await.unwrap();
     assert!(store.dispatch(dispatch.no).await.unwrap().canceled);
-    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 0);
+    assert_eq!(store.open_retries(app, Platform::Android, NOW).await.unwrap(), 0);
     assert_eq!(read(store, app, &id).await.status, NotificationStatus::Sending);
     let again = store.cancel_notification(app, id.clone(), NOW).await;
     assert!(refusal(again).starts_with("id: "), "nothing is left to cancel");

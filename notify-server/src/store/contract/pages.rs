@@ -161,7 +161,7 @@ async fn repeated_checkpoint_is_stored_once(store: &Store) {
     assert_eq!(store.checkpoint(last).await.unwrap(), finished);
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!(record.counts, Counts { targeted: 4, sent: 2, pending: 2, ..Counts::default() });
-    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 2);
+    assert_eq!(store.open_retries(app, Platform::Android, NOW).await.unwrap(), 2);
 }
 
 /// Outcomes are keyed by device sequence, so an erased device does not shift them.
@@ -365,7 +365,7 @@ async fn new_retries_of_a_canceled_dispatch_end_at_once(store: &Store) {
     let results =
         tokio::join!(store.checkpoint(retried(&first[0])), store.checkpoint(retried(&second[0])));
     assert!(results.0.is_ok() && results.1.is_ok(), "{results:?}");
-    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 1);
+    assert_eq!(store.open_retries(app, Platform::Android, NOW).await.unwrap(), 1);
     let record = store.notification(app, canceled.notification_id).await.unwrap();
     assert_eq!(record.status, NotificationStatus::Canceled);
     assert_eq!(record.counts, Counts { targeted: 1, canceled: 1, ..Counts::default() });
@@ -395,5 +395,5 @@ async fn pages_of_several_dispatches_are_claimed_at_once(store: &Store) {
     assert_ne!(one.no, other.no);
     assert!(matches!(results.2, Err(StoreError::Fenced)), "{:?}", results.2);
     assert!(matches!(results.3, Err(StoreError::Fenced)), "{:?}", results.3);
-    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), []);
 }

@@ -19,7 +19,7 @@ fn settled(no: crate::store::RetryNo, settled: Outcome) -> RetryOutcome {
 }
 
 async fn open(store: &Store, app: AppNo) -> u64 {
-    store.open_retries(app, Platform::Android).await.unwrap()
+    store.open_retries(app, Platform::Android, NOW).await.unwrap()
 }
 
 #[apply(set_contract)]

@@ -6,7 +6,8 @@ use notify_core::Timestamp;
 
 use super::fixtures::{self, INSTANCE, LEASE, NOW};
 use crate::store::{
-    ClusterStatus, Heartbeat, InstanceId, ReclaimRequest, Reclaimed, Scan, Store, StoreError,
+    ClusterStatus, Heartbeat, InstanceId, Intervention, ReclaimRequest, Reclaimed, Scan, Store,
+    StoreError,
 };
 
 const OTHER: InstanceId = InstanceId(12);
@@ -110,9 +111,9 @@ async fn unscanned_dispatches_are_visible_to_all_servers(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
-    let at = |cursor| Some(Scan { cursor, canceled: false });
-    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), [dispatch.no]);
-    assert_eq!(store.unscanned_dispatches(0).await.unwrap(), []);
+    let at = |cursor| Some(Scan { cursor, canceled: false, paused_until: None });
+    assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), [dispatch.no]);
+    assert_eq!(store.unscanned_dispatches(0, NOW).await.unwrap(), []);
     assert_eq!(store.scan(dispatch.no).await.unwrap(), at(dispatch.cursor));
     let slice = store.read_batch(&dispatch, dispatch.cursor, 2).await.unwrap();
     store.open_page(fixtures::claim(&dispatch, slice.to, false)).await.unwrap();
@@ -123,7 +124,7 @@ async fn unscanned_dispatches_are_visible_to_all_servers(store: &Store) {
     };
     store.open_page(rest).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), None);
-    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), []);
 }
 
 #[apply(contract)]
@@ -135,14 +136,19 @@ async fn canceled_dispatches_are_distinguished(store: &Store) {
         all.push(fixtures::android_dispatch(store, app).await);
     }
     let numbers: Vec<_> = all.iter().map(|dispatch| dispatch.no).collect();
-    assert_eq!(store.which_canceled(numbers.clone()).await.unwrap(), []);
-    assert_eq!(store.which_canceled(Vec::new()).await.unwrap(), []);
+    assert_eq!(store.interventions(numbers.clone()).await.unwrap(), []);
+    assert_eq!(store.interventions(Vec::new()).await.unwrap(), []);
     for dispatch in [&all[3], &all[MANY - 1]] {
         let id = dispatch.notification_id.clone();
         store.cancel_notification(app, id, NOW).await.unwrap();
     }
-    let canceled = store.which_canceled(numbers.clone()).await.unwrap();
-    assert_eq!(canceled, [numbers[3], numbers[MANY - 1]]);
+    let canceled = store.interventions(numbers.clone()).await.unwrap();
+    let expected = [3, MANY - 1].map(|place| Intervention {
+        dispatch: numbers[place],
+        canceled: true,
+        paused_until: None,
+    });
+    assert_eq!(canceled, expected);
     let others = numbers[..3].to_vec();
-    assert_eq!(store.which_canceled(others).await.unwrap(), [], "of those that were asked for");
+    assert_eq!(store.interventions(others).await.unwrap(), [], "of those that were asked for");
 }

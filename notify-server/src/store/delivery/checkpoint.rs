@@ -86,9 +86,15 @@ pub(in crate::store) fn commit(
             PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::apply_delta(tx, page.dispatch, delta, checkpoint.at)?;
     }
-    // A delivery that was in flight when the dispatch was canceled must not be retried.
-    if retries > 0 && is_canceled(tx, page.dispatch)? {
-        settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
+    // A delivery that was in flight when the dispatch was canceled must not be retried, and that of a
+    // paused one must wait.
+    if retries > 0 {
+        let (is_canceled, is_paused) = interventions_of(tx, page.dispatch)?;
+        if is_canceled {
+            settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
+        } else if is_paused {
+            settle::hold_retries(tx, page.dispatch)?;
+        }
     }
     Ok(OpenPage {
         checkpoint_no: page.checkpoint_no + 1,
@@ -192,11 +198,14 @@ pub(in crate::store) fn failure_reason(settled: Outcome, reason: Option<&str>) -
     }
 }
 
-fn is_canceled(tx: &Connection, dispatch: DispatchNo) -> Result<bool, StoreError> {
-    let canceled = tx
-        .prepare_cached("select 1 from dispatches where no = ?1 and is_canceled = 1")?
-        .exists([dispatch.0])?;
-    Ok(canceled)
+/// Whether a dispatch is canceled, and whether it is paused.
+fn interventions_of(tx: &Connection, dispatch: DispatchNo) -> Result<(bool, bool), StoreError> {
+    let interventions = tx
+        .prepare_cached(
+            "select is_canceled, paused_until is not null from dispatches where no = ?1",
+        )?
+        .query_row([dispatch.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(interventions)
 }
 
 fn insert_retries(

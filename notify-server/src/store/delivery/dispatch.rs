@@ -61,6 +61,9 @@ pub struct Dispatch {
     pub zone: Zone,
     /// When the first dispatch of the notification was created.
     pub started_at: Timestamp,
+    /// Until when the dispatch is paused: until it expires, unless a request resumes the notification
+    /// before. `None` if it is not paused.
+    pub paused_until: Option<Timestamp>,
 }
 
 /// The scan position of a dispatch.
@@ -70,6 +73,19 @@ pub struct Scan {
     pub cursor: DeviceKey,
     /// Whether a request canceled the dispatch.
     pub canceled: bool,
+    /// Until when the dispatch is paused; `None` if it is not paused.
+    pub paused_until: Option<Timestamp>,
+}
+
+/// Requests that changed a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intervention {
+    /// The dispatch.
+    pub dispatch: DispatchNo,
+    /// Whether a request canceled the dispatch.
+    pub canceled: bool,
+    /// Until when the dispatch is paused; `None` if it is not paused.
+    pub paused_until: Option<Timestamp>,
 }
 
 /// The devices that a dispatch includes, by their offset from UTC (`send_at_local`).
@@ -237,7 +253,7 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
              p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
-             n.ttl_seconds, d.zone, n.started_at, d.named_users, n.audience
+             n.ttl_seconds, d.zone, n.started_at, d.named_users, n.audience, d.paused_until
              from dispatches d join notifications n on n.no = d.notification_no
              join apps a on a.no = n.app_no
              left join polls p on p.notification_no = n.no
@@ -257,45 +273,61 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
 pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
     let scan = connection
         .prepare_cached(
-            "select cursor, is_canceled from dispatches where no = ?1 and scan_done = 0",
+            "select cursor, is_canceled, paused_until from dispatches
+             where no = ?1 and scan_done = 0",
         )?
-        .query_row([no.0], |row| Ok(Scan { cursor: DeviceKey(row.get(0)?), canceled: row.get(1)? }))
+        .query_row([no.0], |row| {
+            Ok(Scan {
+                cursor: DeviceKey(row.get(0)?),
+                canceled: row.get(1)?,
+                paused_until: row.get::<Option<i64>>(2)?.map(Timestamp),
+            })
+        })
         .optional()?;
     Ok(scan)
 }
 
-/// Reads the dispatches whose scan has not ended, oldest first.
+/// Reads the dispatches whose scan has not ended, and that are not paused, oldest first.
 pub(super) fn unscanned(
     connection: &Connection,
     limit: u32,
+    now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
     let unscanned = connection
         .prepare_cached(concat!(
-            "select no from dispatches where scan_done = 0 order by ",
+            "select no from dispatches where scan_done = 0 and coalesce(paused_until, 0) <= ?2
+             order by ",
             seq_of!("no"),
             " limit ?1"
         ))?
-        .query_map([limit], |row| row.get(0).map(DispatchNo))?
+        .query_map([i64::from(limit), now.as_ms()], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(unscanned)
 }
 
-/// Returns those of the dispatches that are canceled.
-pub(super) fn which_canceled(
+/// Returns those of the dispatches that are canceled or paused.
+pub(super) fn interventions(
     connection: &Connection,
     dispatches: &[DispatchNo],
-) -> Result<Vec<DispatchNo>, StoreError> {
+) -> Result<Vec<Intervention>, StoreError> {
     if dispatches.is_empty() {
         return Ok(Vec::new());
     }
     let numbers: Vec<i64> = dispatches.iter().map(|dispatch| dispatch.0).collect();
-    let canceled = connection
+    let interventions = connection
         .prepare_cached(&format!(
-            "select no from dispatches where is_canceled = 1 and no in {NUMBERS}"
+            "select no, is_canceled, paused_until from dispatches
+             where (is_canceled = 1 or paused_until is not null) and no in {NUMBERS}"
         ))?
-        .query_map([list_of(&numbers)], |row| row.get(0).map(DispatchNo))?
+        .query_map([list_of(&numbers)], |row| {
+            Ok(Intervention {
+                dispatch: DispatchNo(row.get(0)?),
+                canceled: row.get(1)?,
+                paused_until: row.get::<Option<i64>>(2)?.map(Timestamp),
+            })
+        })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(canceled)
+    Ok(interventions)
 }
 
 fn poll_answers(connection: &Connection, poll: NotificationNo) -> sql::Result<Vec<AnswerId>> {
@@ -348,6 +380,7 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
         ttl_seconds: row.get(16)?,
         zone: Zone::from_code(row.get(17)?),
         started_at: Timestamp(row.get(18)?),
+        paused_until: row.get::<Option<i64>>(21)?.map(Timestamp),
     })
 }
 

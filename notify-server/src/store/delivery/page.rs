@@ -202,7 +202,8 @@ pub(super) fn reclaim(tx: &Connection, request: ReclaimRequest) -> Result<Reclai
         .collect::<Result<Vec<_>, _>>()?;
     pages.sort_unstable_by_key(|page| page.no.0 & SEQ_MAX);
     tx.prepare_cached(
-        "update retries set epoch = null, claimable_at = due_at
+        "update retries set epoch = null, claimable_at = coalesce(
+          (select d.paused_until from dispatches d where d.no = dispatch_no), due_at)
          where epoch is not null and epoch <> ?1
            and epoch not in (select epoch from servers where alive_until > ?2)",
     )?
@@ -226,9 +227,10 @@ pub(in crate::store) fn open(
     let claimed = tx
         .prepare_cached(
             "update dispatches set cursor = ?3
-             where no = ?1 and cursor = ?2 and scan_done = 0 and completed_at is null",
+             where no = ?1 and cursor = ?2 and scan_done = 0 and completed_at is null
+             and coalesce(paused_until, 0) <= ?4",
         )?
-        .execute([claim.dispatch.0, claim.from.0, claim.to.0])?;
+        .execute([claim.dispatch.0, claim.from.0, claim.to.0, claim.at.as_ms()])?;
     if claimed == 0 {
         return Err(StoreError::Fenced);
     }

@@ -178,18 +178,22 @@ pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
     }
 }
 
-/// Counts the open retries of a lane.
+/// Counts the open retries of a lane. The retries of paused dispatches do not count: they must not keep
+/// other notifications waiting.
 pub(super) fn count_open(
     connection: &Connection,
     app: AppNo,
     platform: Platform,
+    now: Timestamp,
 ) -> Result<u64, StoreError> {
     let open = connection
         .prepare_cached(
-            "select count(*) from retries indexed by retries_open
-             where app_no = ?1 and platform = ?2 and outcome is null",
+            "select count(*) from retries r indexed by retries_open
+             where r.app_no = ?1 and r.platform = ?2 and r.outcome is null
+             and not exists (select 1 from dispatches d where d.no = r.dispatch_no
+              and d.paused_until > ?3)",
         )?
-        .query_row([app.0, platform_code(platform)], |row| count_at(row, 0))?;
+        .query_row([app.0, platform_code(platform), now.as_ms()], |row| count_at(row, 0))?;
     Ok(open)
 }
 
@@ -231,7 +235,9 @@ fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError
     for no in claimed_numbers {
         if !claim.exclude.contains(&no) {
             tx.prepare_cached(
-                "update retries set epoch = null, claimable_at = due_at where no = ?1",
+                "update retries set epoch = null, claimable_at = coalesce(
+                  (select d.paused_until from dispatches d where d.no = dispatch_no), due_at)
+                 where no = ?1",
             )?
             .execute([no.0])?;
         }
@@ -356,7 +362,8 @@ impl EndedCounts<'_> {
     }
 }
 
-/// Writes one result. A retry that has ended or that another process has claimed stays as it is.
+/// Writes one result. A retry that has ended or that another process has claimed stays as it is. A retry
+/// of a paused dispatch cannot be claimed until it expires, or until [`settle::release`].
 fn apply_result<'o>(
     tx: &Connection,
     instance: InstanceId,
@@ -397,15 +404,17 @@ fn apply_result<'o>(
         }
         RetryResult::Deferred { due_at } => {
             tx.prepare_cached(
-                "update retries set due_at = ?3, claimable_at = ?3, epoch = null
+                "update retries set due_at = ?3, epoch = null, claimable_at = coalesce(
+                  (select d.paused_until from dispatches d where d.no = dispatch_no), ?3)
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?
             .execute([outcome.no.0, instance.0, due_at.as_ms()])?;
         }
         RetryResult::Retry { attempts, due_at, reason, unknown_outcomes } => {
             tx.prepare_cached(
-                "update retries set attempts = ?3, due_at = ?4, claimable_at = ?4, reason = ?5,
-                 unknown_outcomes = ?6, epoch = null
+                "update retries set attempts = ?3, due_at = ?4, reason = ?5, unknown_outcomes = ?6,
+                 epoch = null, claimable_at = coalesce(
+                  (select d.paused_until from dispatches d where d.no = dispatch_no), ?4)
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?
             .execute(params![

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use notify_core::{Timestamp, WebhookEventType};
+use notify_core::{TTL_SECONDS_MAX, Timestamp, WebhookEventType};
 
 use crate::reasons::NO_SUCH_DEVICE;
 use crate::store::event::{self, EventRefs};
@@ -273,4 +273,61 @@ pub(crate) fn cancel_retries_of_dispatch(
         PendingDelta { retries: -ended.values().sum::<i64>(), ..PendingDelta::default() },
         at,
     )
+}
+
+// Pausing and resuming.
+
+/// Pauses the open dispatches of a notification: none of their pages and retries can be claimed until they
+/// expire. A dispatch without a time of expiry waits as long as the longest `ttl_seconds`, and expires
+/// then.
+pub(crate) fn hold(tx: &Connection, notification: NotificationNo) -> Result<(), StoreError> {
+    let dispatches = tx
+        .prepare_cached(
+            "update dispatches set paused_until = due_at + 1000 * coalesce(
+              (select nullif(n.ttl_seconds, 0) from notifications n
+               where n.no = notification_no), ?2)
+             where notification_no = ?1 and completed_at is null returning no",
+        )?
+        .query_map([notification.0, i64::from(TTL_SECONDS_MAX)], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    dispatches.into_iter().try_for_each(|dispatch| hold_retries(tx, dispatch))
+}
+
+/// How long after the end of a pause a retry can be claimed that a process holds, in milliseconds: as long
+/// as the longest lease of a claim. The process settles the retry long before.
+const HELD_CLAIM_MS: i64 = 600_000;
+
+/// Keeps the open retries of a paused dispatch from being claimed, also those whose claim ends during the
+/// pause.
+pub(super) fn hold_retries(tx: &Connection, dispatch: DispatchNo) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update retries set claimable_at =
+          (select d.paused_until from dispatches d where d.no = dispatch_no)
+         where dispatch_no = ?1 and outcome is null",
+    )?
+    .execute([dispatch.0])?;
+    Ok(())
+}
+
+/// Ends the pause of the dispatches of a notification.
+pub(crate) fn release(
+    tx: &Connection,
+    notification: NotificationNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let dispatches = tx
+        .prepare_cached(
+            "update dispatches set paused_until = null
+             where notification_no = ?1 and paused_until is not null returning no",
+        )?
+        .query_map([notification.0], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for dispatch in dispatches {
+        tx.prepare_cached(
+            "update retries set claimable_at = case when epoch is null then due_at else ?2 end
+             where dispatch_no = ?1 and outcome is null",
+        )?
+        .execute([dispatch.0, at.plus_ms(HELD_CLAIM_MS).as_ms()])?;
+    }
+    Ok(())
 }

@@ -30,6 +30,8 @@ pub(super) struct DueNotification {
     /// The last device sequence of the audience.
     pub(super) audience: i64,
     pub(super) due_at: Timestamp,
+    /// Whether the notification is paused: its audience is fixed, and nothing is sent.
+    pub(super) is_paused: bool,
 }
 
 /// The data for rendering a dispatch to a single device.
@@ -139,7 +141,7 @@ fn read_due(
              coalesce(n.audience_until, a.device_sequence), n.due_at,
              n.names_devices = 1 and n.audience is null
              and not exists (select 1 from polls p where p.notification_no = n.no),
-             n.id, a.id, a.name, n.tag, n.ttl_seconds
+             n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
@@ -154,6 +156,7 @@ fn read_due(
                 naming_request: row.get(3)?,
                 audience: row.get(4)?,
                 due_at: Timestamp(row.get(5)?),
+                is_paused: row.get(12)?,
             };
             let may_be_single: bool = row.get(6)?;
             let rendering = match &due.naming_request {
@@ -234,6 +237,7 @@ fn start_notification(
     }
     if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
         && let Some([NamedDevice { key, user: None }]) = part.named.as_deref()
+        && !due.is_paused
         && opening.lanes.contains(&(due.app, part.platform))
         && let Some(device) = dispatch::read_device(tx, *key, rendering.tag.as_deref())?
         && device.eligible
@@ -257,7 +261,7 @@ fn start_notification(
             started.dispatches.push(no);
         }
     }
-    Ok(())
+    if due.is_paused { settle::hold(tx, due.no) } else { Ok(()) }
 }
 
 /// Writes a dispatch to a single device, and its only page.
@@ -327,6 +331,7 @@ fn open_single(
         ttl_seconds: rendering.ttl_seconds,
         zone: Zone::All,
         started_at: now,
+        paused_until: None,
     };
     Ok(OpenedDispatch { dispatch, page, device })
 }

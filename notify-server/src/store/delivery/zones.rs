@@ -48,7 +48,7 @@ pub(super) fn due(
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
-             n.open_dispatches
+             n.open_dispatches, n.paused_at is not null
              from notifications n indexed by notifications_zones cross join apps a
              where n.next_zone_at <= ?1 and a.no = n.app_no and a.status <> 'erasing'
              order by n.next_zone_at, ",
@@ -64,6 +64,7 @@ pub(super) fn due(
                     naming_request: row.get(3)?,
                     audience: row.get(4)?,
                     due_at: now,
+                    is_paused: row.get(9)?,
                 },
                 has_started: row.get(5)?,
                 time: Timestamp(row.get(6)?),
@@ -150,6 +151,9 @@ fn start_due_zones(
         settle::end(tx, local.due.no, false, now)?;
         None
     };
+    if local.due.is_paused && !dispatches.is_empty() {
+        settle::hold(tx, local.due.no)?;
+    }
     tx.prepare_cached("update notifications set next_zone_at = ?2 where no = ?1")?
         .execute(params![local.due.no.0, next_check_at.map(Timestamp::as_ms)])?;
     Ok(dispatches)

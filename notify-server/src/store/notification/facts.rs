@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use notify_core::{
-    Condition, DeviceId, NotificationId, NotificationStatus, Platform, Recipients, Target,
+    Condition, DeviceId, NotificationId, NotificationStatus, Pause, Platform, Recipients, Target,
     Timestamp, UserId,
 };
 
@@ -47,6 +47,8 @@ pub struct NotificationFacts {
     pub started_at: Option<Timestamp>,
     /// When a request canceled it.
     pub cancel_requested_at: Option<Timestamp>,
+    /// When and why it was paused, if it is paused.
+    pub paused: Option<Pause>,
     /// The platforms of the target.
     pub platforms: Vec<Platform>,
     /// Whether the target names devices or users.
@@ -271,7 +273,8 @@ fn read_notification(
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
              names_devices, tag, case when names_devices = 1 then request end, local_time, audience,
-             request from notifications where app_no = ?1 and id = ?2",
+             request, paused_at, paused_reason
+             from notifications where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let status: String = row.get(1)?;
@@ -283,6 +286,9 @@ fn read_notification(
                 due_at: if local_time.is_some() { None } else { time(3)? },
                 started_at: time(4)?,
                 cancel_requested_at: time(5)?,
+                paused: time(13)?
+                    .zip(row.get::<Option<String>>(14)?)
+                    .map(|(at, reason)| Pause { at, reason }),
                 platforms: platforms_of(row.get(6)?),
                 names_devices: row.get(7)?,
                 names_users: false,

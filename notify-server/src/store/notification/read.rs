@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use notify_core::json::JsonObject;
 use notify_core::{
     Counts, Engagement, FailureCount, NotificationId, NotificationRecord, NotificationStatus,
-    Origin, Platform, PlatformCounts, Timestamp, UserCounts,
+    Origin, Pause, Platform, PlatformCounts, Timestamp, UserCounts,
 };
 
 use crate::store::notification::users;
@@ -29,7 +29,7 @@ pub(in crate::store) const NOTIFICATIONS_SCANNED_MAX: i64 = 10_000;
 /// The columns that [`read_row`] reads.
 const NOTIFICATION_COLUMNS: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
     n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown, n.audience, \
-    n.names_devices";
+    n.names_devices, n.paused_at, n.paused_reason";
 
 /// The row of a notification.
 struct NotificationRow {
@@ -48,6 +48,7 @@ struct NotificationRow {
     /// The condition of the audience in JSON.
     audience: Option<String>,
     names_devices: bool,
+    paused: Option<Pause>,
 }
 
 /// Reads one notification.
@@ -212,6 +213,9 @@ fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {
         unknown: count_at(row, 11)?,
         audience: row.get(12)?,
         names_devices: row.get(13)?,
+        paused: time(14)?
+            .zip(row.get::<Option<String>>(15)?)
+            .map(|(at, reason)| Pause { at, reason }),
     })
 }
 
@@ -249,6 +253,8 @@ fn record(
         send_at: row.send_at,
         started_at: row.started_at,
         completed_at: row.completed_at,
+        // What has ended while it was paused does not wait any more.
+        paused: row.paused.filter(|_| row.completed_at.is_none()),
         request: JsonObject::new(&row.request)?,
         counts,
         by_platform,

@@ -38,6 +38,8 @@ fn encode_one(change: &Change) -> Option<String> {
         Change::Delivery(DeliveryChange::NotificationDue) => "d".to_owned(),
         Change::Delivery(DeliveryChange::NotificationScheduled) => "s".to_owned(),
         Change::Delivery(DeliveryChange::NotificationCanceled(no)) => format!("c{}", no.0),
+        Change::Delivery(DeliveryChange::NotificationPaused(no)) => format!("w{}", no.0),
+        Change::Delivery(DeliveryChange::NotificationResumed(no)) => format!("r{}", no.0),
         Change::Delivery(DeliveryChange::Provider(app, provider)) => {
             format!("p{}:{}", app.0, provider.as_str())
         }
@@ -63,10 +65,13 @@ fn decode_one(word: &str) -> Option<Change> {
     let kind = letters.next()?;
     let (number, name) = letters.as_str().split_once(':').unwrap_or((letters.as_str(), ""));
     let app = || number.parse().ok().map(AppNo);
+    let notification = || number.parse().ok().map(NotificationNo);
     Some(match kind {
         'd' => DeliveryChange::NotificationDue.into(),
         's' => DeliveryChange::NotificationScheduled.into(),
-        'c' => DeliveryChange::NotificationCanceled(NotificationNo(number.parse().ok()?)).into(),
+        'c' => DeliveryChange::NotificationCanceled(notification()?).into(),
+        'w' => DeliveryChange::NotificationPaused(notification()?).into(),
+        'r' => DeliveryChange::NotificationResumed(notification()?).into(),
         'p' => DeliveryChange::Provider(app()?, name.parse().ok()?).into(),
         'g' => DeliveryChange::GuardTripped(app()?, name.parse().ok()?).into(),
         'h' => DeliveryChange::Breaker(app()?, name.parse().ok()?).into(),
@@ -93,6 +98,8 @@ mod tests {
             Change::Delivery(DeliveryChange::NotificationDue),
             Change::Delivery(DeliveryChange::NotificationScheduled),
             Change::Delivery(DeliveryChange::NotificationCanceled(NotificationNo(41))),
+            Change::Delivery(DeliveryChange::NotificationPaused(NotificationNo(42))),
+            Change::Delivery(DeliveryChange::NotificationResumed(NotificationNo(43))),
             Change::Delivery(DeliveryChange::Provider(AppNo(3), ProviderKind::WebPush)),
             Change::Delivery(DeliveryChange::GuardTripped(AppNo(3), Platform::FbMessenger)),
             Change::Delivery(DeliveryChange::Breaker(AppNo(3), Platform::Ios)),

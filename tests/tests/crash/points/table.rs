@@ -254,6 +254,14 @@ fn sending() -> Vec<Call> {
             .after(vec![post("/v1/notifications", later())])
             .again(400),
         call(
+            "pause_notification",
+            post("/v1/notifications/{made}/pause", json!({})),
+            "/v1/notifications/{made}",
+        )
+        .after(vec![post("/v1/notifications", later())]),
+        Call::unseen("resume_notification", post("/v1/notifications/{made}/resume", json!({})))
+            .after(vec![post("/v1/notifications", later())]),
+        call(
             "answer_poll",
             post("/v1/polls/{poll}/answers/{answer}", json!({})),
             "/v1/polls/{poll}",

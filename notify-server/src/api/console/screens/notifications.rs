@@ -4,9 +4,9 @@ use askama::Template;
 use http::Method;
 use notify_core::{
     Counts, Delivery, DeliveryList, DeliveryOutcome, Device, DeviceId, ExplainedOutcome,
-    ExplainedSummary, Explanation, NotificationList, NotificationRecord, NotificationStatus,
-    NotificationUser, NotificationUsers, ProviderKind, StepKind, Success, Timestamp, UserCounts,
-    UserState,
+    ExplainedStep, ExplainedSummary, Explanation, NotificationList, NotificationRecord,
+    NotificationStatus, NotificationUser, NotificationUsers, ProviderKind, StepKind, Success,
+    Timestamp, UserCounts, UserState,
 };
 use warp::reply::Response;
 
@@ -26,6 +26,8 @@ pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}/notifications", list),
         screen("/console/apps/{app}/notifications/{id}", notification),
+        action("/console/apps/{app}/notifications/{id}/pause", pause),
+        action("/console/apps/{app}/notifications/{id}/resume", resume),
         action("/console/apps/{app}/notifications/{id}/cancel", cancel),
         screen("/console/apps/{app}/notifications/{id}/deliveries", deliveries),
         screen("/console/apps/{app}/notifications/{id}/users", users),
@@ -224,6 +226,23 @@ async fn notification_page(
         device,
         problem,
     })
+}
+
+async fn pause(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    change(visit, "pause", "paused").await
+}
+
+async fn resume(visit: Visit, _: Form) -> Result<Response, ApiError> {
+    change(visit, "resume", "continued").await
+}
+
+/// Pauses or resumes the notification.
+async fn change(visit: Visit, what: &str, done: &str) -> Result<Response, ApiError> {
+    let scope = visit.app_scope().await?;
+    let path_id = encoded(&visit.ctx.path_param("id")?);
+    let path = format!("/v1/notifications/{path_id}/{what}");
+    let Success { .. } = visit.change(&scope, Method::POST, &path, &(), None).await?;
+    Ok(redirect(&format!("../{path_id}?done={done}")))
 }
 
 async fn cancel(visit: Visit, _: Form) -> Result<Response, ApiError> {
@@ -463,9 +482,17 @@ async fn explain(visit: Visit) -> Result<Response, ApiError> {
     let device: Device = visit.get(&scope, &format!("/v1/devices/{device_path}")).await?;
     let (base, summary) = (base_of(&layout, &scope), explanation.summary());
     let provider = device.platform.provider();
+    // A pause of the provider has no time.
+    let is_paused = |step: &ExplainedStep| step.what == StepKind::Paused && step.at.is_some();
+    let remedy = if explanation.steps.iter().any(is_paused) {
+        let text = "Resume the notification".to_owned();
+        Some(Remedy { text, path: format!("notifications/{path_id}#cancel") })
+    } else {
+        summary.step.and_then(|step| remedy(step, provider, &path_id, &device_path))
+    };
     let page = Explained {
         tone: tone_of_outcome(explanation.outcome),
-        remedy: summary.step.and_then(|step| remedy(step, provider, &path_id, &device_path)),
+        remedy,
         layout,
         base,
         path_id,

@@ -5,7 +5,7 @@
 mod tests;
 
 use notify_core::{
-    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepKind,
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Pause, Platform, ProviderStatus, StepKind,
     Timestamp, find_language,
 };
 
@@ -394,7 +394,12 @@ fn time(at: Timestamp) -> String {
 // The provider status.
 
 impl ExplanationBuilder<'_> {
+    /// Adds why the delivery waits: the notification is paused, or the state of the provider.
     fn add_channel(&mut self) {
+        if let Some(Pause { at, reason }) = &self.facts.notification.paused {
+            let detail = format!("the notification is paused ({reason}), and waits to be resumed");
+            self.add(Some(*at), StepKind::Paused, detail);
+        }
         let kind = self.facts.device.platform.provider();
         if !self.channel.is_configured {
             let detail = format!("{kind} is not configured now");
@@ -443,6 +448,9 @@ impl ExplanationBuilder<'_> {
     /// used. The time is `None` if it is unknown when the provider can be used.
     fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
         let due = time(due_at);
+        if self.facts.notification.paused.is_some() {
+            return (None, format!("due at {due}, and not before the notification is resumed"));
+        }
         match self.channel.status {
             ProviderStatus::Throttled { until } if self.channel.is_configured && until > due_at => {
                 (Some(until), format!("due at {due}, and not before the pause ends"))

@@ -217,14 +217,14 @@ const WRITE_PAGES: &str = "\
         and p.checkpoint_no = g.checkpoint_no and p.finished = 0
       order by p.no for no key update of p),
     counted as materialized (
-      select d.no, d.is_canceled
+      select d.no, d.is_canceled = 1 or d.paused_until is not null as is_stopped
       from (select g.dispatch_no from given g join locked l on l.no = g.page_no
             where g.finished + g.retries > 0 group by g.dispatch_no) c
       join dispatches d on d.no = c.dispatch_no order by d.no for no key update of d),
     fitting as materialized (
       select g.* from given g join locked l on l.no = g.page_no
       where g.retries = 0
-        or g.dispatch_no not in (select c.no from counted c where c.is_canceled = 1)),
+        or g.dispatch_no not in (select c.no from counted c where c.is_stopped)),
     written as (
       update pages p set checkpoint_no = p.checkpoint_no + 1, lease_until = f.lease_until,
         targeted = f.targeted, excluded = f.excluded, finished = f.finished,
@@ -260,8 +260,8 @@ const WRITE_PAGES: &str = "\
     left join dispatched d on d.no = f.dispatch_no and d.has_ended";
 
 /// Writes the pages whose instance and checkpoint number are as expected, their outcomes, and the
-/// counters of their dispatches and days. A page with new retries of a canceled dispatch is not
-/// written.
+/// counters of their dispatches and days. A page with new retries of a canceled or paused
+/// dispatch is not written.
 fn write_pages(tx: &SetTx<'_>, rows: &[CheckpointRow<'_>]) -> Result<Counted, StoreError> {
     let written = tx.query(
         WRITE_PAGES,

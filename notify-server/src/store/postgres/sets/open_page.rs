@@ -13,7 +13,7 @@ use crate::store::{OpenPage, Operation, PageClaim, PageNo, StoreError};
 pub(in crate::store) struct ClaimPage(pub(in crate::store) PageClaim);
 
 impl WriteSet for ClaimPage {
-    /// `None` if the cursor of the dispatch is elsewhere. Servers compete for the pages of a dispatch,
+    /// `None` if the cursor of the dispatch is elsewhere, or the dispatch is paused. Servers compete for the pages of a dispatch,
     /// so this is as frequent as a page, and does not need a write of its own.
     type Answer = Option<OpenPage>;
     const KIND: SetKind = SetKind::OpenPage;
@@ -68,14 +68,15 @@ fn insert(
     let inserted = tx.query(
         "with given as materialized (
            select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-             $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
+             $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+             $11::bigint[])
              g (place, dispatch_no, app_no, from_key, to_key, scan_done, targeted, excluded, epoch,
-             lease_until)),
+             lease_until, at)),
          locked as materialized (
            select g.*, g.scan_done = 0 or g.targeted > 0 or d.open_pages + d.open_retries > 0
              as stays_open
            from given g join dispatches d on d.no = g.dispatch_no and d.cursor = g.from_key
-             and d.scan_done = 0 and d.completed_at is null
+             and d.scan_done = 0 and d.completed_at is null and coalesce(d.paused_until, 0) <= g.at
            order by d.no for no key update of d),
          moved as (
            update dispatches d set cursor = l.to_key, scan_done = l.scan_done,
@@ -101,6 +102,7 @@ fn insert(
             column!(claims, claim => count(claim.1.excluded)),
             column!(claims, claim => claim.1.instance.0),
             column!(claims, claim => claim.1.lease_until.as_ms()),
+            column!(claims, claim => claim.1.at.as_ms()),
         ],
     )?;
     let place_and_page = |row: &tokio_postgres::Row| {

@@ -317,7 +317,8 @@ fn write_results(tx: &SetTx<'_>, held: &[HeldRetry<'_>]) -> Result<(), StoreErro
            attempts = coalesce(g.attempts, r.attempts),
            reason = case when g.attempts is null then r.reason else g.reason end,
            message_id = g.message_id, due_at = coalesce(g.due_at, r.due_at),
-           claimable_at = coalesce(g.due_at, r.claimable_at),
+           claimable_at = case when g.due_at is null then r.claimable_at else coalesce(
+             (select d.paused_until from dispatches d where d.no = r.dispatch_no), g.due_at) end,
            unknown_outcomes = coalesce(g.unknown_outcomes, r.unknown_outcomes)
          from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
            $7::bigint[], $8::bigint[])

@@ -22,6 +22,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             due_at: Some(CREATED),
             started_at: Some(STARTED),
             cancel_requested_at: None,
+            paused: None,
             platforms: vec![Platform::Android],
             names_devices: false,
             names_users: false,
@@ -47,6 +48,10 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
         },
         progress,
     }
+}
+
+fn pause(facts: &mut DeliveryFacts) {
+    facts.notification.paused = Some(Pause { at: TRIED, reason: "requested".into() });
 }
 
 fn settled(outcome: Outcome, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
@@ -226,6 +231,16 @@ fn rows_to_come() -> Vec<Row> {
             ),
         ),
         (facts(DeliveryProgress::NotReached), Pending, after_start("enabled has_address waiting")),
+        (
+            with(facts(DeliveryProgress::NotReached), pause),
+            Pending,
+            after_start("enabled has_address waiting paused@3000"),
+        ),
+        (
+            with(retrying(), pause),
+            Pending,
+            after_start("enabled@3000 has_address@3000 attempted@3000 paused@3000 next_attempt"),
+        ),
         (
             with(facts(DeliveryProgress::InOpenPage), tag),
             NotTargeted,
