@@ -297,6 +297,7 @@ fn the_api_of_applications_comes_first() {
             { "name": "Feeds" },
             { "name": "Outgoing webhooks and the event stream" },
             { "name": "Administration" },
+            { "name": "Apps" },
             { "name": "Browsers" },
             { "name": "Health, metrics and pages" },
             { "name": "Inbound webhooks" },

@@ -62,6 +62,8 @@ mod tests {
                 "POST /v1/notifications/notify",
                 "POST /v1/notifications/preview",
                 "DELETE /v1/notifications/{id}",
+                "POST /v1/notifications/{id}/pause",
+                "POST /v1/notifications/{id}/resume",
             ],
         ),
         (
