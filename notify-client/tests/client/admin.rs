@@ -200,7 +200,7 @@ async fn diagnostics_are_read() {
     let diagnostics = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}, "channels": [
         {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}],
-        "webhooks": [], "feeds": []});
+        "webhooks": [], "feeds": [], "expiring_keys": []});
     let server = Server::with_body(diagnostics.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
     server.assert_received(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;

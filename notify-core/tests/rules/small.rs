@@ -255,7 +255,7 @@ fn registrations_of_apps_are_checked() {
             ("/device_id", "-", &["device_id: is required with device_secret"]),
             ("/device_id", "\"\"", &["device_id: must not be empty"]),
             ("/user_id", "\"ada\"", &["user_id: unknown field"]),
-            ("/user_token", "\"nu_\"", &["user_token: unknown field"]),
+            ("/user_token", "\"nu_\"", &["user_token: unknown field, did you mean `push_token`?"]),
             ("/sdk_type", "\"android_push\"", &["sdk_type: must be ios_push for platform ios"]),
             ("/push_token", "-", &[]),
             (
