@@ -69,7 +69,7 @@ fn give_attributes(folder: &Path) -> anyhow::Result<()> {
              insert into attributes select no, 2, 'points' from apps;
              insert into device_attributes
              select key, 1, 's' || substr('AdaGraceLin', 1 + key % 3 * 3, 3 + key % 6), 1 from devices;
-             insert into device_attributes select key, 2, 'n' || key % 1000, 1 from devices;",
+             insert into device_attributes select key, 2, 'n' || (key % 1000), 1 from devices;",
         )
         .context("giving attributes")
 }
