@@ -610,7 +610,7 @@ async fn wrong_usage_prints_a_hint() {
         ("send --text Hi", target),
         ("send --text Hi --audience user", target),
         ("send --text Hi --segment vip", target),
-        ("send --platform ios", "--text <TEXT>"),
+        ("send --platform ios", "no text: give --text TEXT, or --silent"),
         (
             "send --text Hi --platform android,ios",
             "tip: `send` and `report` take each platform separately: --platform android \
@@ -619,8 +619,8 @@ async fn wrong_usage_prints_a_hint() {
         (
             "tail --type foo",
             "error: --type: unknown type `foo`: give one of notification.completed, \
-             notification.failed, notification.paused, device.unregistered, poll.answered, engagement.opened, \
-             engagement.clicked\n",
+             notification.failed, notification.paused, device.unregistered, poll.answered, \
+             engagement.opened, engagement.clicked\n",
         ),
         (
             "explain {\"id\":\"x\"} d",

@@ -202,6 +202,7 @@ pub fn body(route: &Route) -> Option<Value> {
         }
         ("PATCH", "/v1/devices/{device_id}/attributes") => json!({"plan": "pro", "gone": null}),
         ("PUT", "/v1/devices/{device_id}/user") => json!({"user_id": "u-1"}),
+        ("POST", "/v1/users/{user_id}/tokens") => json!({"ttl_seconds": 60}),
         ("PATCH", "/v1/users/{user_id}") => json!({"attributes": {"seats": 3, "beta": true}}),
         ("PUT", "/v1/segments/{name}") => json!({"audience": {"not": {"tag": "t"}}}),
         ("POST", "/v1/segments/preview") => json!({"platforms": ["ios"],
@@ -230,6 +231,8 @@ pub fn body(route: &Route) -> Option<Value> {
         ("POST", "/admin/v1/apps/{id}/providers/{provider}/test")
         | ("POST", "/admin/v1/apps/{id}/providers/{provider}/resume")
         | ("POST", "/v1/notifications/{id}/pause" | "/v1/notifications/{id}/resume")
+        | ("POST", "/v1/devices/{device_id}/secret")
+        | ("POST", "/admin/v1/apps/{id}/keys/{key_id}/rotate")
         | ("POST", "/admin/v1/playground") => json!({}),
         ("PUT", "/admin/v1/playground/devices/{device_id}/answer") => json!({"answer": "slow"}),
         (method, template) => panic!("{method} {template}: a route without a body here"),
