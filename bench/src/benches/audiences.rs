@@ -20,8 +20,10 @@ use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 /// The devices that match a rare condition.
 const FEW: u64 = 100;
-/// Notifications to one device, whose time is measured beside a search.
-const SMALL_SENDS: usize = 400;
+/// Most notifications to one device whose time is measured while a search runs.
+const SMALL_SENDS_MAX: u64 = 400;
+/// There is one such notification for each of these devices, so that a small scale takes little time.
+const DEVICES_PER_SMALL_SEND: u64 = 2_500;
 
 /// The measurements on one kind of database.
 #[derive(Default)]
@@ -134,7 +136,7 @@ async fn measure(
     let cpu_us = database.usage(&servers)?.all.cpu_us - before;
     measured.few_by_field.push(cpu_us as f64 / 1e6);
 
-    measured.small_alone.push(small_sends(&caller).await?);
+    measured.small_alone.push(small_sends(&caller, devices).await?);
     // Searches follow each other without a pause.
     let searches = async {
         loop {
@@ -145,7 +147,7 @@ async fn measure(
     };
     tokio::select! {
         ended = searches => ended?,
-        beside = small_sends(&caller) => measured.small_beside.push(beside?),
+        beside = small_sends(&caller, devices) => measured.small_beside.push(beside?),
     }
 
     let body = json!({ "audience": { "field": "app_version", "at_least": "1.0.5" } });
@@ -171,16 +173,17 @@ async fn send(caller: &Caller, body: &Value, sent: u64) -> anyhow::Result<f64> {
 }
 
 /// The 99th percentile of notifications to one device each, in milliseconds.
-async fn small_sends(caller: &Caller) -> anyhow::Result<f64> {
-    let mut times = Vec::with_capacity(SMALL_SENDS);
-    for number in 0..SMALL_SENDS as u64 {
+async fn small_sends(caller: &Caller, devices: u64) -> anyhow::Result<f64> {
+    let sends = (devices / DEVICES_PER_SMALL_SEND).clamp(20, SMALL_SENDS_MAX);
+    let mut times = Vec::new();
+    for number in 0..sends {
         let mut body = notification(&["android", "ios"], None);
         let list = if is_android(number) { "android_device_ids" } else { "ios_device_ids" };
         body[list] = json!([device_id(number)]);
         times.push(send(caller, &body, 1).await?);
     }
     times.sort_by(f64::total_cmp);
-    times.get(SMALL_SENDS * 99 / 100).copied().context("a time")
+    times.get(times.len() * 99 / 100).copied().context("a time")
 }
 
 fn lines(name: &str, devices: u64, measured: &Measured) -> Vec<Line> {
