@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Browser, Shop, walk};
@@ -19,6 +19,9 @@ const LOOKS: [(u32, bool); 3] = [(1_280, false), (320, false), (320, true)];
 /// its install scripts.
 fn axe() -> Result<&'static str> {
     static AXE: OnceLock<String> = OnceLock::new();
+    // The tests of two browsers run concurrently, and a second `npm ci` removes what the first installed.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(script) = AXE.get() {
         return Ok(script);
     }
