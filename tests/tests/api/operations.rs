@@ -179,7 +179,8 @@ async fn diagnostics_of_an_application_count_its_ios_devices() {
     let open = json!({"state": "open", "reason": null, "until": null});
     let apns = json!({"provider": "apns", "configured": false, "devices": 2, "channel": open});
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
-        "store_identifiers": identifiers}, "channels": [apns], "webhooks": [], "feeds": []});
+        "store_identifiers": identifiers}, "channels": [apns], "webhooks": [], "feeds": [],
+        "expiring_keys": []});
     assert_eq!(diagnostics, expected);
     let missing = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
     admin
