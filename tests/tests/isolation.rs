@@ -53,7 +53,9 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
         // These requests create the resource in their path, each in its own application.
         let creates_resource = matches!(
             (route.method.as_str(), route.template.as_str()),
-            ("PUT", "/v1/segments/{name}") | ("PATCH", "/v1/users/{user_id}")
+            ("PUT", "/v1/segments/{name}")
+                | ("PATCH", "/v1/users/{user_id}")
+                | ("POST", "/v1/users/{user_id}/tokens")
         );
         if creates_resource {
             continue;

@@ -172,6 +172,9 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let tomorrow = Timestamp::from_ms(record.created_at.as_ms() + 86_400_000);
     let scheduled = client.notifications().create(&text.send_at(tomorrow)).await?.id;
     assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Scheduled);
+    client.notifications().pause(&scheduled).await?;
+    assert!(client.notifications().get(&scheduled).await?.paused.is_some());
+    client.notifications().resume(&scheduled).await?;
     client.notifications().cancel(&scheduled).await?;
     assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Canceled);
     let two = ListNotifications { limit: Some(2), ..ListNotifications::default() };

@@ -33,7 +33,7 @@ enum Measured {
 }
 
 /// All routes that read. A route that is not listed fails the test.
-const ROUTES: [(&str, Measured); 50] = [
+const ROUTES: [(&str, Measured); 51] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
@@ -48,6 +48,7 @@ const ROUTES: [(&str, Measured); 50] = [
     ("/admin/v1/sessions", Measured::Pages("sessions")),
     ("/admin/v1/playground", Measured::Whole),
     ("/admin/v1/playground/messages", Measured::Whole),
+    ("/device/v1/devices/{device_id}/enrichments/{campaign_id}", Measured::Whole),
     ("/docs", Measured::Whole),
     ("/docs/", Measured::Whole),
     ("/docs/{file}", Measured::Whole),

@@ -32,6 +32,8 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     assert_eq!((keys.len(), keys[0].name.as_deref()), (1, Some("backend")));
     let last_four = &key.api_key[key.api_key.len() - 4..];
     assert_eq!(keys[0].hint, format!("nk_…{last_four}"), "only a hint");
+    let successor = admin.rotate_key(app, key.id, &notify_core::RotateKey::default()).await?;
+    assert_ne!(successor.id, key.id);
     admin.revoke_key(app, key.id).await?;
     let revoked = shop.devices().list(&ListDevices::default()).await;
     assert!(matches!(revoked, Err(Error::Unauthorized { .. })), "{revoked:?}");

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use notify_core::{
-    Audience, CreateNotification, ListNotificationUsers, PatchAttributes, PatchUser,
-    PreviewSegment, PutSegment, SegmentName, UserId, UserState,
+    Audience, CreateNotification, CreateUserToken, ListNotificationUsers, PatchAttributes,
+    PatchUser, PreviewSegment, PutSegment, SegmentName, UserId, UserState,
 };
 use notify_sandbox::ScriptedResponse;
 use notify_tests::{TestServer, android, ios, register};
@@ -27,6 +27,10 @@ pub(super) async fn users_and_segments(server: &TestServer) -> Result<()> {
     client.devices().log_out(&tablet_id).await?;
     let own = PatchAttributes::default().set("seats", 3);
     client.devices().update_attributes(&phone_id, &own).await?;
+    let token = client.users().create_token(&ada, &CreateUserToken::default()).await?;
+    assert!(token.user_token.starts_with("nu_"));
+    let secret = client.devices().create_secret(&phone_id).await?;
+    assert_eq!(secret.device_id, phone_id);
     assert_eq!(client.users().list(&page(10)).await?.users.len(), 2);
     assert_eq!(client.users().get(&ada).await?.devices[0].device_id, phone_id);
 
