@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use notify_core::{
-    CreateNotification, PatchAttributes, PatchUser, Platform, RegisterDevice, Subscribe,
-    Translation,
+    CreateNotification, DeviceId, PatchAttributes, PatchUser, Platform, ProviderKind,
+    RegisterDevice, Subscribe, Translation, UserId,
 };
 use notify_sandbox::{ReceivedRequest, ScriptedResponse, telegram_chat};
 use notify_tests::{TestServer, android, ios, register};
@@ -14,7 +14,11 @@ use crate::send;
 const HELLO: &str = "Hello {{first_name|there}}, {{points|no}} points";
 
 async fn set(server: &TestServer, device: &str, attributes: PatchAttributes) -> Result<()> {
-    server.client().devices().update_attributes(&device.parse()?, &attributes).await?;
+    server
+        .client()
+        .devices()
+        .update_attributes(&DeviceId::new(device).map_err(anyhow::Error::msg)?, &attributes)
+        .await?;
     Ok(())
 }
 
@@ -41,7 +45,7 @@ async fn every_device_gets_its_attributes() -> Result<()> {
     let ada = PatchUser {
         attributes: Some(PatchAttributes::default().set("first_name", "Ada").set("points", 7)),
     };
-    client.users().update(&"ada".parse()?, &ada).await?;
+    client.users().update(&UserId::new("ada").unwrap(), &ada).await?;
     // The own value of the device hides that of its user.
     set(&server, "i2", PatchAttributes::default().set("first_name", "Countess")).await?;
     let evil = "\"}},{{points|x}}\\\n";
@@ -73,6 +77,8 @@ async fn every_device_gets_its_attributes() -> Result<()> {
 async fn a_single_send_a_retry_and_a_chat_are_personal_too() -> Result<()> {
     let server = TestServer::start().await;
     let (client, ok) = (server.client(), ScriptedResponse::ok());
+    let telegram = server.sandbox().telegram_config();
+    client.admin().put_provider(server.app_id, ProviderKind::Telegram, &telegram).await?;
     let unavailable = ScriptedResponse::status(503).first(1);
     register(&client, [android(1, &ok), android(2, &unavailable)]).await?;
     let chat =
@@ -123,7 +129,7 @@ async fn a_device_whose_message_is_too_large_fails_alone() -> Result<()> {
     let failures: Vec<_> =
         record.failures.iter().map(|failure| (failure.reason.as_str(), failure.count)).collect();
     assert_eq!(failures, [("payload_too_large", 1)]);
-    let explained = client.notifications().explain(&id, &"i1".parse()?).await?;
+    let explained = client.notifications().explain(&id, &DeviceId::new("i1").unwrap()).await?;
     assert!(explained.steps.iter().any(|step| step.detail.contains("payload_too_large")));
     Ok(())
 }
@@ -138,7 +144,7 @@ async fn a_preview_shows_the_message_of_a_device() -> Result<()> {
     let hello = CreateNotification::to_platforms([Platform::Android, Platform::Ios], HELLO)
         .translation("de", Translation::text("Hallo {{first_name|du}}"))
         .personalize();
-    let preview = client.notifications().preview_for(&hello, &"i1".parse()?).await?;
+    let preview = client.notifications().preview_for(&hello, &DeviceId::new("i1").unwrap()).await?;
     let payload = |platform| -> Result<Value> {
         let mut platforms = preview.platforms.iter().filter(|one| one.platform == platform);
         let payload = platforms.next().and_then(|one| one.payload.as_ref()).context("a payload")?;
@@ -147,10 +153,11 @@ async fn a_preview_shows_the_message_of_a_device() -> Result<()> {
     assert_eq!(payload(Platform::Ios)?["aps"]["alert"]["body"], "Hallo Ada");
     let android = payload(Platform::Android)?;
     assert_eq!(android["message"]["notification"]["body"], "Hello there, no points");
-    let unknown = client.notifications().preview_for(&hello, &"unknown".parse()?).await;
+    let unknown =
+        client.notifications().preview_for(&hello, &DeviceId::new("nobody").unwrap()).await;
     assert!(matches!(unknown, Err(notify_client::Error::NotFound { .. })), "{unknown:?}");
     let ios_only = CreateNotification::to_platforms([Platform::Ios], HELLO).personalize();
-    let other = client.notifications().preview_for(&ios_only, &"a2".parse()?).await;
+    let other = client.notifications().preview_for(&ios_only, &DeviceId::new("a2").unwrap()).await;
     let error = other.err().context("refused")?.to_string();
     assert!(error.contains("device_id: is on android, which the notification does not target"));
     let stored = client.notifications().create(&hello).await?.id;
