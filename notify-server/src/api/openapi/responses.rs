@@ -141,7 +141,8 @@ fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
         (StatusCode::BAD_REQUEST, true),
         (StatusCode::UNAUTHORIZED, area.authenticates()),
         (StatusCode::FORBIDDEN, scope_of(route).is_some()),
-        (StatusCode::NOT_FOUND, names_resource),
+        // The query of a preview can name a device.
+        (StatusCode::NOT_FOUND, names_resource || route.path == "/v1/notifications/preview"),
         (StatusCode::CONFLICT, takes_idempotency_key(route)),
         (StatusCode::PAYLOAD_TOO_LARGE, has_body),
         (StatusCode::TOO_MANY_REQUESTS, is_rate_limited),
