@@ -7,7 +7,7 @@ use notify_core::{
     AnswerId, AppId, AttributeValue, Condition, IosEnv, NotificationId, Platform, Timestamp,
 };
 
-use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
+use crate::store::delivery::matching::{Keys, Matcher, Matching, attribute_rows, range_of};
 use crate::store::delivery::start::{keys_of, users_of};
 use crate::store::device::attributes;
 use crate::store::sql::row::{env_of, unexpected_value, uuid_at};
@@ -767,32 +767,14 @@ pub(super) fn attribute_values(
     if keys.is_empty() || numbers.is_empty() {
         return Ok(values);
     }
-    let read =
-        |row: &Row<'_>| Ok((DeviceKey(row.get(0)?), row.get::<i64>(1)?, row.get::<String>(2)?));
-    let rows = match range_of(keys) {
-        Some([first, last]) => connection
-            .prepare_cached(
-                "select device_key, attribute, value from device_attributes
-                 where device_key >= ?1 and device_key <= ?2",
-            )?
-            .query_map([first, last], read)?
-            .collect::<sql::Result<Vec<_>>>()?,
-        None => connection
-            .prepare_cached(&format!(
-                "select device_key, attribute, value from device_attributes
-                 where device_key in {NUMBERS}"
-            ))?
-            .query_map([list_of(keys)], read)?
-            .collect::<sql::Result<Vec<_>>>()?,
-    };
     let places: HashMap<i64, usize> = names
         .iter()
         .enumerate()
         .filter_map(|(place, name)| Some((*by_name.get(name)?, place)))
         .collect();
-    for (key, number, stored) in rows {
+    for (key, number, stored) in attribute_rows(connection, keys)? {
         if let Some(place) = places.get(&number) {
-            let of_device = values.entry(key).or_insert_with(|| vec![None; names.len()]);
+            let of_device = values.entry(DeviceKey(key)).or_insert_with(|| vec![None; names.len()]);
             of_device[*place] = Some(attributes::value_of(&stored)?);
         }
     }

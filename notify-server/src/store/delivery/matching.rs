@@ -283,27 +283,7 @@ impl<'c> Matcher<'c> {
         keys: &[i64],
         attributes: &mut HashMap<i64, Vec<Option<AttributeValue>>>,
     ) -> Result<(), StoreError> {
-        let read =
-            |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<String>(2)?));
-        let rows = match range_of(keys) {
-            Some([first, last]) => self
-                .connection
-                .prepare_cached(
-                    "select device_key, attribute, value from device_attributes
-                     where device_key >= ?1 and device_key <= ?2",
-                )?
-                .query_map([first, last], read)?
-                .collect::<sql::Result<Vec<_>>>()?,
-            None => self
-                .connection
-                .prepare_cached(&format!(
-                    "select device_key, attribute, value from device_attributes
-                     where device_key in {NUMBERS}"
-                ))?
-                .query_map([list_of(keys)], read)?
-                .collect::<sql::Result<Vec<_>>>()?,
-        };
-        for (key, number, stored) in rows {
+        for (key, number, stored) in attribute_rows(self.connection, keys)? {
             let Some(place) = self.attributes.iter().position(|known| *known == Some(number))
             else {
                 continue;
@@ -583,6 +563,32 @@ impl Matcher<'_> {
             .collect::<sql::Result<Vec<_>>>()?;
         Ok(rows)
     }
+}
+
+/// Reads all attributes of devices: the key, the number of the attribute and the stored value. `keys` are
+/// sorted.
+pub(super) fn attribute_rows(
+    connection: &Connection,
+    keys: &[i64],
+) -> Result<Vec<(i64, i64, String)>, StoreError> {
+    let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get(2)?));
+    let rows = match range_of(keys) {
+        Some([first, last]) => connection
+            .prepare_cached(
+                "select device_key, attribute, value from device_attributes
+                 where device_key >= ?1 and device_key <= ?2",
+            )?
+            .query_map([first, last], read)?
+            .collect::<sql::Result<Vec<_>>>()?,
+        None => connection
+            .prepare_cached(&format!(
+                "select device_key, attribute, value from device_attributes
+                 where device_key in {NUMBERS}"
+            ))?
+            .query_map([list_of(keys)], read)?
+            .collect::<sql::Result<Vec<_>>>()?,
+    };
+    Ok(rows)
 }
 
 /// The first and the last of some devices, if it is cheaper to read all devices between them than to
