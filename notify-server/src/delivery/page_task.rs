@@ -642,7 +642,7 @@ impl PageTask {
             self.merge_refreshed(devices).await?;
         }
         if self.fields.is_none() {
-            // After the devices: what was read of a device then belongs to the user whom the device had.
+            // After the devices, so that the attributes are those of the user who was logged in then.
             // The tracker reports a change in between.
             let keys = self.queue.iter().map(|device| device.key);
             self.fields = Some(self.dispatch.read_fields(&context, keys).await?);

@@ -405,7 +405,7 @@ async fn a_device_of_a_backend_gets_a_secret_on_request() {
     let mut secrets = Vec::new();
     for _ in 0..2 {
         let answer = backend.post_once(path, "once", &json!({})).await;
-        assert_eq!(answer.header("idempotency-replayed"), "", "it is made anew");
+        assert_eq!(answer.header("idempotency-replayed"), "", "each request makes a new secret");
         let made = answer.ok();
         assert_eq!(made["device_id"], "phone");
         secrets.push(made["device_secret"].as_str().unwrap().to_owned());

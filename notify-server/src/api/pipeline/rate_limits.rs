@@ -36,7 +36,7 @@ pub(super) struct RateLimits {
     votes: Limiter<IpAddr>,
     browser_requests: Limiter<(AppNo, IpAddr)>,
     subscriptions: Limiter<AppNo>,
-    /// The limits of apps are those of browsers, but each counts for itself: whoever has a publishable key
+    /// The limits of apps are those of browsers, but each counts for itself: a caller with a publishable key
     /// cannot use up the limits of the pages of the application.
     device_requests: Limiter<(AppNo, IpAddr)>,
     registrations: Limiter<AppNo>,

@@ -184,9 +184,9 @@ async fn a_pause_does_not_stop_the_expiry() {
     let record = rig.advance_until(&id, STEP, is_completed).await;
     assert_eq!((record.counts.sent, record.counts.expired), (10, 110));
     assert!(record.completed_at.unwrap() >= START.plus_ms(60_000), "{record:?}");
-    assert_eq!(record.paused, None, "what is over does not wait");
+    assert_eq!(record.paused, None, "a notification that has ended does not wait");
     let refused = rig.store.resume_notification(rig.app, id, rig.clock.now(), None).await;
-    assert!(refused.is_err(), "it is over");
+    assert!(refused.is_err(), "it has ended");
     rig.stop().await;
 }
 
