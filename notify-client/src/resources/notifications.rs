@@ -67,7 +67,7 @@ handle! {
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{CreateNotification, DeviceId, Platform};
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// # async fn example(notify: notify_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let hello = CreateNotification::to_platforms([Platform::Android], "Hello {{first_name|there}}!")
     ///     .personalize();
     /// let phone = DeviceId::new("pixel-7")?;
