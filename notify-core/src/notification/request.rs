@@ -343,7 +343,7 @@ impl CreateNotification {
     /// let refresh = CreateNotification::silent_to_platforms([Platform::Android, Platform::Ios])
     ///     .extra("changed", changed);
     /// assert!(refresh.validate(Timestamp(0)).is_ok());
-    /// # Ok::<(), notify_core::Violations>(())
+    /// # Ok::<(), serde_json::Error>(())
     /// ```
     #[must_use]
     pub fn silent_to_platforms(platforms: impl IntoIterator<Item = Platform>) -> Self {

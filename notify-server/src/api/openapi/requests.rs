@@ -287,12 +287,16 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         return with_description(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
     }
     let mut bare = Map::new();
-    let kind = &schema["type"];
-    if kind == "integer" {
-        // With a poll, any number is accepted.
-        bare.insert("type".to_owned(), json!("number"));
-    } else if !kind.is_null() {
-        bare.insert("type".to_owned(), kind.clone());
+    // With a poll, any number is accepted.
+    let any_number = |kind: &Value| if kind == "integer" { json!("number") } else { kind.clone() };
+    match &schema["type"] {
+        Value::Null => {}
+        Value::Array(kinds) => {
+            bare.insert("type".to_owned(), kinds.iter().map(any_number).collect());
+        }
+        kind => {
+            bare.insert("type".to_owned(), any_number(kind));
+        }
     }
     if let Some(value) = schema.get("additionalProperties") {
         let value = if value.is_object() { without_limits(value, schemas) } else { value.clone() };
