@@ -79,7 +79,7 @@ fn record(status: &str, counts: [u64; 6]) -> Value {
             "unregistered": unregistered, "expired": expired, "canceled": canceled,
             "pending": pending, "unknown": 0, "excluded": 0},
         "failures": if failed > 0 { json!([reason]) } else { json!([]) },
-        "audience": null, "users": null,
+        "audience": null, "users": null, "paused": null,
         "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0}})
 }
 
