@@ -114,7 +114,7 @@ pub trait Provider: Send + Sync {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge>;
 
     /// Renders a message of which `texts` texts differ from device to device. In the content, a
-    /// [`mark`](crate::payload::gapped::mark) stands for each of them. `None` if the form of the message
+    /// mark (`payload::gapped::mark`) stands for each of them. `None` if the form of the message
     /// depends on its texts.
     fn render_gapped(&self, _context: &RenderContext<'_>, _texts: usize) -> Option<GappedMessage> {
         None

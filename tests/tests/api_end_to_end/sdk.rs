@@ -12,9 +12,9 @@ use notify_client::{Client, Error, StreamItem};
 use notify_core::{
     AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId, DeviceState,
     DeviceStatisticsQuery, Engagement, ExplainedOutcome, ListDeliveries, ListDevices,
-    ListNotifications, NotificationContent, NotificationStatisticsQuery, NotificationStatus,
-    Origin, PageQuery, Platform, PushKeys, PushSubscription, RegisterDevice, ReportEvent,
-    ReportEvents, ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp,
+    ListNotifications, NotificationContent, NotificationId, NotificationStatisticsQuery,
+    NotificationStatus, Origin, PageQuery, Platform, PushKeys, PushSubscription, RegisterDevice,
+    ReportEvent, ReportEvents, ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp,
     UpdateWebhook, WebhookOutcome,
 };
 use notify_sandbox::ScriptedResponse;
@@ -189,6 +189,15 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let listed = client.notifications().list(&canceled).await?.notifications;
     assert_eq!(listed.iter().map(|one| &one.id).collect::<Vec<_>>(), [&scheduled]);
 
+    events(server, &sent, &reported).await
+}
+
+async fn events(
+    server: &TestServer,
+    sent: &NotificationId,
+    reported: &NotificationId,
+) -> Result<()> {
+    let client = server.client();
     let event = |kind: &str, notification: &str, device: &str| ReportEvent {
         kind: kind.into(),
         notification_id: notification.into(),
@@ -205,7 +214,7 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let accepted = client.events().report(&ReportEvents { events }).await?;
     let ignored: Vec<u64> = accepted.ignored.iter().map(|event| event.index).collect();
     assert!(ignored.ends_with(&[3, 4]), "{accepted:?}");
-    let engagement = client.notifications().get(&sent).await?.engagement;
+    let engagement = client.notifications().get(sent).await?.engagement;
     assert_eq!(engagement, Engagement { received: 1, opened: 1, ..Engagement::default() });
     let days = client.statistics().notifications(&NotificationStatisticsQuery::default()).await?;
     assert_eq!((days.total_sent, days.total_received, days.total_opened), (1, 1, 1));
