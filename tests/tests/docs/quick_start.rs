@@ -119,7 +119,8 @@ impl Reader {
     }
 }
 
-async fn follow(blocks: [&Block; 2]) -> Result<()> {
+/// Follows the quick start, and then the lines of `further`.
+async fn follow(blocks: [&Block; 2], further: Option<&Block>) -> Result<()> {
     let lines: Vec<_> = blocks.into_iter().flat_map(commands).collect();
     ensure!(lines.len() <= QUICK_START_LINES_MAX, "{} lines", lines.len());
     let mut reader = Reader::start().await?;
@@ -127,6 +128,9 @@ async fn follow(blocks: [&Block; 2]) -> Result<()> {
         reader.follow(line).await.with_context(|| format!("the line `{line}`"))?;
     }
     reader.sees("Hello").await?;
+    for line in further.map(commands).into_iter().flatten() {
+        reader.follow(line).await.with_context(|| format!("the line `{line}`"))?;
+    }
     reader.server.kill().await
 }
 
@@ -135,7 +139,7 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     let readme = read("README.md");
     let blocks = blocks(&readme);
     let quick: Vec<_> = blocks.iter().filter(|block| block.heading == "Quick start").collect();
-    let [sandbox, with_command, with_curl, package, program] = quick.as_slice() else {
+    let [sandbox, with_command, with_curl, people, package, program] = quick.as_slice() else {
         bail!("the quick start has {} blocks", quick.len());
     };
     // The SDK's documentation tests compile the program.
@@ -143,9 +147,10 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     // It does not end: a block that is pasted whole has no line behind it.
     ensure!(commands(sandbox).len() == 1);
     ensure!(with_command.text.contains("notify send"));
-    follow([sandbox, with_command]).await.context("with the command")?;
+    ensure!(people.text.contains("--user") && people.text.contains("--segment"));
+    follow([sandbox, with_command], Some(people)).await.context("with the command")?;
     ensure!(!with_curl.text.contains("notify send"));
-    follow([sandbox, with_curl]).await.context("with curl")?;
+    follow([sandbox, with_curl], None).await.context("with curl")?;
 
     let two: Vec<_> = blocks.iter().filter(|block| block.heading == "Two commands").collect();
     // The first is what the reader started with; the second runs this test. Pasted together, the second would
