@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     ACTION_BUTTONS_MAX, ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, ButtonKind, CALLER_ID_CHARS_MAX,
-    COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX,
-    DEVICE_TEXT_CHARS_MAX, EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN,
-    HOST_CHARS_MAX, KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX,
-    LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX,
+    CANARY_PERCENT_MAX, CANARY_WAIT_SECONDS_MAX, CANARY_WAIT_SECONDS_MIN, COLLAPSE_KEY_CHARS_MAX,
+    CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
+    EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
+    KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX,
+    NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, PER_MINUTE_MAX,
     POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
     RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX,
     TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX,
@@ -214,6 +215,7 @@ pub const IGNORED_BY_POLLS: [&str; 17] = [
 fn notification_rules() -> Vec<ModelRules> {
     vec![
         create_notification(),
+        canary(),
         report_notification(),
         ModelRules::new(
             "IosSettings",
@@ -257,6 +259,7 @@ fn create_notification() -> ModelRules {
         ("send_at_local", json!({ "pattern": LOCAL_TIME })),
         ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
         ("priority", optional_one_of("Priority")),
+        ("per_minute", json!({ "minimum": 1, "maximum": PER_MINUTE_MAX })),
         ("collapse_key", json!({ "maxLength": COLLAPSE_KEY_CHARS_MAX, "pattern": VISIBLE_ASCII })),
     ]);
     const DEVICE_LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
@@ -281,6 +284,19 @@ fn create_notification() -> ModelRules {
     ] });
     ModelRules::new("CreateNotification", fields)
         .together(json!({ "allOf": [target, schedule, content(Some(silent_message()))] }))
+}
+
+fn canary() -> ModelRules {
+    let range = |min: u32, max: u32| json!({ "minimum": min, "maximum": max });
+    ModelRules::new(
+        "Canary",
+        vec![
+            ("percent", json!({ "minimum": 1, "maximum": CANARY_PERCENT_MAX })),
+            ("wait_seconds", range(CANARY_WAIT_SECONDS_MIN, CANARY_WAIT_SECONDS_MAX)),
+            ("max_failed_percent", range(0, 100)),
+            ("then", optional_one_of("CanaryThen")),
+        ],
+    )
 }
 
 /// A notification that shows nothing. The server's OpenAPI document adds the keywords of the fields in

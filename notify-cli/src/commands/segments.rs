@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use notify_client::notify_core::{Audience, Platform, PreviewSegment, PutSegment, SegmentName};
+use notify_client::Client;
+use notify_client::notify_core::{
+    Audience, CreateNotification, Platform, PreviewSegment, PutSegment, SegmentName,
+};
 
 use super::paging::{self, PageArgs};
+use super::send::audience_problems;
 use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
@@ -113,7 +117,9 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
                 (None, text) => PutSegment::new(parse_audience(text)?),
             };
             let segment = segments.put(&parse_name(&name)?, &request).await?;
-            session.out.show(&segment, &view::SEGMENT)
+            session.out.show(&segment, &view::SEGMENT)?;
+            warn_of_problems(&notify, &segment.audience).await;
+            Ok(())
         }
         Segments::Delete { name, confirm } => {
             let parsed = parse_name(&name)?;
@@ -140,6 +146,9 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
             };
             let preview = segments.preview(&request).await?;
             session.out.show(&preview, &view::SEGMENT_PREVIEW)?;
+            if let Some(audience) = &request.audience {
+                warn_of_problems(&notify, audience).await;
+            }
             if session.out.is_human_readable() {
                 session.out.flush()?;
                 let devices: u64 = preview.platforms.iter().map(|size| size.devices).sum();
@@ -149,6 +158,16 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
             }
             Ok(())
         }
+    }
+}
+
+/// Warns about names in a condition that no device and no user has. The preview of a notification finds them. A failure of
+/// this request is not reported: the key may not permit it.
+async fn warn_of_problems(notify: &Client, audience: &Audience) {
+    let everyone = CreateNotification::to_platforms(Platform::ALL, "Preview");
+    let preview = notify.notifications().preview(&everyone.audience(audience.clone())).await;
+    for problem in preview.iter().flat_map(audience_problems) {
+        print_message(&format!("warning: {problem}"));
     }
 }
 

@@ -6,8 +6,8 @@ use clap::Args;
 use notify_client::{
     Client, Error,
     notify_core::{
-        Audience, CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform,
-        ReportNotification, StepKind, Timestamp,
+        Audience, Canary, CanaryThen, CreateNotification, DeviceId, NotificationId,
+        NotificationPreview, Platform, ReportNotification, StepKind, Timestamp,
     },
 };
 
@@ -144,6 +144,34 @@ struct TimingArgs {
     /// Notifications with the same key replace each other on the device.
     #[arg(long, value_name = "KEY")]
     collapse_key: Option<String>,
+    /// Most first attempts per minute, over all platforms.
+    #[arg(long, value_name = "NUMBER")]
+    per_minute: Option<u32>,
+    /// Send to this share of the devices first, 1 to 50 percent, and to the others only if few of these
+    /// deliveries fail. Otherwise the notification pauses.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "send_at_local")]
+    canary: Option<u32>,
+    /// How long after the last first attempt the canary is judged; 600 unless given.
+    #[arg(long, value_name = "SECONDS", requires = "canary")]
+    canary_wait: Option<u32>,
+    /// The canary fails if more than this share of its deliveries failed or is still pending; 5 unless
+    /// given.
+    #[arg(long, value_name = "PERCENT", requires = "canary")]
+    canary_max_failed: Option<u32>,
+    /// Pause after the canary, even if it does not fail.
+    #[arg(long, requires = "canary")]
+    canary_pause: bool,
+}
+
+impl TimingArgs {
+    fn canary(&self) -> Option<Canary> {
+        Some(Canary {
+            percent: Some(self.canary?),
+            wait_seconds: self.canary_wait,
+            max_failed_percent: self.canary_max_failed,
+            then: self.canary_pause.then(|| CanaryThen::Pause.to_string()),
+        })
+    }
 }
 
 /// The error of a command without a target. Tags, audiences and segments are not targets, because they only
@@ -221,16 +249,27 @@ fn audience_warnings(
         None
     };
     warnings.extend(no_device.map(str::to_owned));
+    warnings.extend(audience_problems(&preview));
     for platform in preview.platforms.into_iter().filter(|one| one.devices > 0 || !has_device) {
         // The number of many devices is no problem of a notification that is already sent, and the warning
         // that no device would receive it covers all platforms.
         let problems = platform.problems.into_iter().filter(|problem| {
-            let is_covered = no_device.is_some() && problem.starts_with("no device ");
+            let is_covered = (no_device.is_some() && problem.starts_with("no device "))
+                || problem.starts_with(OF_AUDIENCE);
             !problem.starts_with("many devices") && !is_covered
         });
         warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));
     }
     warnings
+}
+
+/// The beginning of a problem of the condition, which each platform repeats.
+const OF_AUDIENCE: &str = "audience: ";
+
+/// The problems of the condition, such as a name that no device and no user has.
+pub(super) fn audience_problems(preview: &NotificationPreview) -> Vec<String> {
+    let problems = preview.platforms.first().into_iter().flat_map(|one| &one.problems);
+    problems.filter(|problem| problem.starts_with(OF_AUDIENCE)).cloned().collect()
 }
 
 /// A warning about devices that would receive nothing now. `given_ids` is the number of device ids of the
@@ -347,6 +386,7 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
     let audience = args.target.audience()?;
     let (text, content) = args.content.into_parts()?;
     let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
+    let canary = args.timing.canary();
     Ok(CreateNotification {
         text,
         platforms: non_empty(platforms),
@@ -363,6 +403,8 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
         collapse_key: args.timing.collapse_key,
         silent: args.silent.then_some(true),
         personalize: args.personalize.then_some(true),
+        per_minute: args.timing.per_minute,
+        canary,
     })
 }
 

@@ -68,6 +68,8 @@ wire_enum! {
         HasAddress = "has_address",
         /// The device has no address.
         NoAddress = "no_address",
+        /// Whether the device is in the canary, or waits until the canary is judged.
+        Canary = "canary",
         /// Which texts of a translated notification the device gets.
         Language = "language",
         /// The address belonged to another device during sending, which may have received it.
@@ -187,6 +189,7 @@ fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKi
                 Kind::ProviderNotConfigured,
                 Kind::NextAttempt,
                 Kind::Waiting,
+                Kind::Canary,
                 Kind::Scheduled,
             ],
         ),

@@ -3,6 +3,7 @@
 mod explain;
 mod language;
 mod options;
+mod pace;
 mod request;
 mod response;
 mod silent;
@@ -12,6 +13,7 @@ mod variables;
 pub use explain::*;
 pub use language::*;
 pub use options::*;
+pub use pace::*;
 pub use request::*;
 pub use response::*;
 pub use valid::*;

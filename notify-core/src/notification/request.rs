@@ -2,7 +2,7 @@
 
 use crate::json::{JsonObject, Object};
 use crate::notification::{
-    AndroidOptions, IosOptions, NotificationTranslations, Priority, Translation, WebOptions,
+    AndroidOptions, Canary, IosOptions, NotificationTranslations, Priority, Translation, WebOptions,
 };
 use crate::request::model;
 use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
@@ -69,6 +69,11 @@ model! {
         /// Whether `{{name|default}}` in texts and titles becomes the attribute `name` of the device or its
         /// user. Braces are text otherwise.
         pub personalize: Option<bool>,
+        /// Most first attempts per minute, over all platforms and servers, 1 to 1,000,000; unlimited when
+        /// absent. A twelfth more may fall into a single minute.
+        pub per_minute: Option<u32> = |object| object.u32("per_minute", u32::MAX),
+        /// A share of the devices that gets the notification first; not with `send_at_local`.
+        pub canary: Option<Canary>,
     }
 }
 

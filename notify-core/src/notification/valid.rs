@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::num::NonZeroU32;
 
 use jiff::civil;
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use super::{
     SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
     WEB_PUSH_ACTIONS_MIN, WebPresentation, WebPushAction,
 };
-use super::{silent, variables};
+use super::{CanaryPlan, pace, silent, variables};
 use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
 use crate::time::DAY_MS;
@@ -40,6 +41,10 @@ pub struct Notification {
     pub priority: Priority,
     /// Notifications with the same key replace each other on the device.
     pub collapse_key: Option<String>,
+    /// Most first attempts per minute; unlimited when absent.
+    pub per_minute: Option<NonZeroU32>,
+    /// A share of the devices that gets the notification first.
+    pub canary: Option<CanaryPlan>,
 }
 
 /// The validated form of [`crate::ReportNotification`].
@@ -320,6 +325,11 @@ impl CreateNotification {
         let priority = self.priority.as_deref();
         let priority = validator.optional_one_of(&path("priority"), priority).unwrap_or_default();
         let collapse_key = check_collapse_key(self.collapse_key, validator);
+        pace::check_per_minute(self.per_minute, validator);
+        if self.canary.is_some() && matches!(schedule, Some(Schedule::Local(_))) {
+            validator.violation(&path("canary"), "must not be combined with send_at_local");
+        }
+        let canary = self.canary.map(|canary| canary.check(validator));
         let is_silent = self.silent == Some(true);
         if is_silent {
             silent::check(self.text.as_deref(), &self.content, validator);
@@ -337,6 +347,8 @@ impl CreateNotification {
             ttl_seconds,
             priority,
             collapse_key,
+            per_minute: self.per_minute.and_then(NonZeroU32::new),
+            canary,
         })
     }
 

@@ -17,6 +17,7 @@ mod messages;
 mod models;
 mod notifications;
 mod options;
+mod pace;
 mod polls;
 mod properties;
 mod pure;

@@ -41,8 +41,11 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 64] = [
+const NAMES: [&str; 67] = [
     "text",
+    "per_minute",
+    "canary",
+    "percent",
     "ios_options",
     "relevance_score",
     "android_options",

@@ -111,6 +111,7 @@ fn notification_schemas_have_the_limits_of_validation() {
         "ios_options": {"subtitle": "s", "thread_id": "t", "category": "c"},
         "android_options": {"channel_id": "c", "icon": "i", "notification_count": 1,
             "analytics_label": "l"},
+        "per_minute": 60, "canary": {"percent": 5, "wait_seconds": 60, "max_failed_percent": 5},
         "web_options": {"icon": "https://a.example", "badge": "https://a.example"}});
     check::<CreateNotification>(
         &body,
@@ -139,6 +140,10 @@ fn notification_schemas_have_the_limits_of_validation() {
             field("/android_options/analytics_label", "AndroidOptions", "analytics_label"),
             field("/web_options/icon", "WebOptions", "icon"),
             field("/web_options/badge", "WebOptions", "badge"),
+            field("/per_minute", "CreateNotification", "per_minute"),
+            field("/canary/percent", "Canary", "percent"),
+            field("/canary/wait_seconds", "Canary", "wait_seconds"),
+            field("/canary/max_failed_percent", "Canary", "max_failed_percent"),
         ],
     );
     let to_devices = json!({"text": "a", "android_device_ids": ["d"], "ios_device_ids": ["d"],

@@ -15,13 +15,14 @@ use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
 use crate::delivery::messages::{
     DeviceFields, LanguageMessage, Messages, PersonalMessage, Rendering,
 };
+use crate::delivery::pace::Pace;
 use crate::payload::{RenderContext, poll_url};
 use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
     AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Intervention, Outcome,
-    StoreError, UserNo, Zone,
+    Portion, StoreError, UserNo,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -46,6 +47,8 @@ pub(crate) struct ActiveDispatch {
     translated: Vec<Content>,
     /// The attributes that the texts show.
     variables: Vec<String>,
+    /// The rate of the notification; `None` if it has none.
+    pace: Option<Pace>,
     /// The messages that were rendered last; `None` before the first rendering.
     rendered: Mutex<Option<SendMode>>,
 }
@@ -84,6 +87,10 @@ impl ActiveDispatch {
             languages: languages.into_iter().map(str::to_owned).collect(),
             translated: content.map_or_else(Vec::new, Content::translated),
             variables: content.map_or_else(Vec::new, Content::variables),
+            pace: notification
+                .as_ref()
+                .and_then(|notification| notification.per_minute)
+                .map(|per_minute| Pace::new(row.notification, per_minute)),
             notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
@@ -202,6 +209,12 @@ impl ActiveDispatch {
             || self.paused_until().is_some_and(|until| now >= until)
     }
 
+    /// The rate that limits first attempts; `None` if nothing limits them. The rest of a notification that
+    /// has expired or was canceled needs no attempts.
+    pub(crate) fn pace(&self, now: Timestamp) -> Option<&Pace> {
+        self.pace.as_ref().filter(|_| !self.is_canceled() && !self.has_expired(now))
+    }
+
     /// The earlier of `until` and the expiry of the notification, because no delivery waits longer than
     /// its notification lives.
     pub(crate) fn capped_at_expiry(&self, until: Timestamp) -> Timestamp {
@@ -290,11 +303,32 @@ impl ActiveDispatch {
             if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
                 return Ok(true);
             }
+            if self.row.portion != Portion::All && self.was_sent_in_sibling(from, context).await? {
+                return Ok(true);
+            }
             // The previous owner may itself have got the address from another device.
             let before = DeviceKey(from.0 - 1);
             let devices =
                 context.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
             previous_owner = devices.first().and_then(|device| device.previous_owner);
+        }
+        Ok(false)
+    }
+
+    /// Whether a device got the notification in another portion of the audience.
+    async fn was_sent_in_sibling(
+        &self,
+        key: DeviceKey,
+        context: &EngineContext,
+    ) -> Result<bool, StoreError> {
+        for sibling in context.store.sibling_dispatches(self.row.no).await? {
+            if context.device_tracker.is_in_flight(sibling, key) {
+                return Ok(true);
+            }
+            let outcome = context.store.delivery_outcome(sibling, key).await?;
+            if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
+                return Ok(true);
+            }
         }
         Ok(false)
     }
@@ -344,7 +378,7 @@ impl ActiveDispatch {
     /// Whether the notification is sent at the local time of each device, so that each time zone has its own
     /// dispatch.
     pub(crate) fn is_local(&self) -> bool {
-        self.row.zone != Zone::All
+        self.row.portion.depends_on_zone()
     }
 
     /// Whether a device that changed its zone had its turn in the earlier zone.

@@ -24,6 +24,7 @@ mod engine;
 mod lane;
 mod membership;
 mod messages;
+mod pace;
 mod page_task;
 mod permits;
 mod rate_limiter;

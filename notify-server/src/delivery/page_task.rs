@@ -23,12 +23,14 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
+use crate::delivery::breaker::Admission;
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
 use crate::delivery::lane::Lane;
 use crate::delivery::messages::{DeviceFields, Rendering};
+use crate::delivery::pace::{Allowance, Granted, OpenMark, Pace};
 use crate::delivery::sender::{
     self, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
     Sender, UncommittedPermits,
@@ -38,7 +40,7 @@ use crate::reasons;
 use crate::signal::Waiter;
 use crate::store::{
     AudienceDevice, AudienceSource, Checkpoint, DeviceKey, DeviceOutcome, NewRetry, OpenPage,
-    Outcome, PageNo, StoreError, Zone,
+    Outcome, PageNo, Portion, StoreError,
 };
 
 /// How a page's task ended.
@@ -56,6 +58,9 @@ pub(crate) enum PageEnd {
 /// is real time, because it limits the load on the machine.
 const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How long a page waits whose notification was erased, in milliseconds, unless a checkpoint ends it before.
+const ERASED_RECHECK_MS: i64 = 60_000;
+
 /// Why no further attempt can start at the moment.
 enum Blocked {
     /// No device is left, or the rest has to wait in the store.
@@ -70,6 +75,10 @@ enum Blocked {
     Upstreams(Option<Timestamp>),
     /// The lane has too many open retries. No first attempt starts until some of them end.
     RetryBacklog,
+    /// The rate of the notification admits no first attempt before that time.
+    Pace(Timestamp),
+    /// The page has no attempts left of its grant, and has to request more.
+    NoAllowance,
 }
 
 /// Devices of a page as they were read.
@@ -122,6 +131,9 @@ pub(crate) struct PageTask {
     done: u64,
     /// Named devices that were not eligible when their turn came.
     skipped: u64,
+    /// First attempts that the rate of the notification admits.
+    allowance: Allowance,
+    _open: Option<OpenMark>,
 }
 
 impl PageTask {
@@ -134,12 +146,14 @@ impl PageTask {
         page: OpenPage,
         snapshot: DeviceSnapshot,
         done_keys: &[DeviceKey],
+        allowance: Allowance,
     ) -> Self {
         let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
         let missing = dispatch.missing_named_devices(&devices, page.from, page.to);
         let is_done = |key: &DeviceKey| done_keys.binary_search(key).is_ok();
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
+        let open = dispatch.pace(read_at).map(Pace::mark_page);
         let mut task = Self {
             breaker_changes: lane.breaker.subscribe(),
             sender: Sender::new(&lane),
@@ -159,6 +173,8 @@ impl PageTask {
             batch: CheckpointBuilder::default(),
             done: done_keys.len() as u64,
             skipped: 0,
+            allowance,
+            _open: open,
         };
         for key in missing.into_iter().filter(|key| !is_done(key)) {
             task.settle_unsent(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
@@ -249,9 +265,11 @@ impl PageTask {
         let context = &self.lane.context;
         let unblocked = async {
             match blocked {
-                // Only a result or a commit ends these two, and the caller itself waits for results and
-                // commits.
-                Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
+                // Only a result or a commit ends the first two, and the caller itself waits for results and
+                // commits. `start_ready` never returns the last one.
+                Blocked::NoneLeft | Blocked::PageLease | Blocked::NoAllowance => {
+                    std::future::pending().await
+                }
                 Blocked::ServerLease => {
                     let mut renewed = context.membership.subscribe();
                     if !context.membership.is_valid(context.clock.now()) {
@@ -266,6 +284,7 @@ impl PageTask {
                 },
                 Blocked::Upstreams(None) => self.breaker_changes.changed().await,
                 Blocked::Lane(sender::Blocked::Admission(until))
+                | Blocked::Pace(until)
                 | Blocked::Upstreams(Some(until)) => tokio::select! {
                     biased;
                     () = self.breaker_changes.changed() => {}
@@ -322,6 +341,16 @@ impl PageTask {
             let payload = match self.prepare_next(&mode, now) {
                 Ok(Some(payload)) => payload,
                 Ok(None) => continue,
+                Err(Blocked::NoAllowance) => {
+                    // Results that arrived must be in the batch before the request, which may take long.
+                    self.take_completed(in_flight);
+                    match self.request_allowance(now).await {
+                        Ok(Some(until)) => return Blocked::Pace(until),
+                        Ok(None) => {}
+                        Err(error) => context.backoff_after_storage_error(&error).await,
+                    }
+                    continue;
+                }
                 Err(blocked) => return blocked,
             };
             let DeliveryMode::Send(SendMode { provider, .. }) = mode else { continue };
@@ -402,9 +431,18 @@ impl PageTask {
             Err(Blocked::PageLease)
         } else if self.lane.retry_backlog_full() {
             Err(Blocked::RetryBacklog)
+        } else if self.dispatch.pace(now).is_some() && self.allowance.attempts(now) == 0 {
+            // As in `LaneTask::paced_until`.
+            match self.lane.breaker.peek(now) {
+                Admission::Go => Err(Blocked::NoAllowance),
+                Admission::Wait(until) => Err(Blocked::Lane(sender::Blocked::Admission(until))),
+            }
         } else {
             self.sender.try_acquire(now).map_err(Blocked::Lane)
         };
+        if result.is_ok() {
+            self.allowance.use_one();
+        }
         // A permit that this page cannot use is released, because other tasks, such as the retries,
         // may need it.
         match result {
@@ -412,6 +450,24 @@ impl PageTask {
             Err(_) => self.sender.release(),
         }
         result
+    }
+
+    /// Requests first attempts for the rest of the page. Returns when to ask again if none are granted now.
+    async fn request_allowance(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let Some(pace) = self.dispatch.pace(now) else { return Ok(None) };
+        match pace.request(&self.lane.context, self.queue.len()).await {
+            Ok(Granted::Now(allowance)) => {
+                self.allowance = allowance;
+                Ok(None)
+            }
+            Ok(Granted::NotBefore(until)) => Ok(Some(until)),
+            // The notification was erased with its application: the next checkpoint ends this task.
+            Err(StoreError::NotFound) => {
+                self.batch.force();
+                Ok(Some(now.plus_ms(ERASED_RECHECK_MS)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Stores a delivery as a retry before its first attempt, because its chat got a message too recently.
@@ -687,11 +743,13 @@ impl PageTask {
             return Ok(Vec::new());
         };
         let row = &self.dispatch.row;
-        let is_selected = match (&row.source, row.zone) {
+        let is_selected = match (&row.source, row.portion) {
             (AudienceSource::Named { .. }, _) => false,
-            (AudienceSource::Platform, Zone::All) => row.condition.is_some(),
+            (AudienceSource::Platform, Portion::All | Portion::Canary(_) | Portion::Rest(_)) => {
+                row.condition.is_some()
+            }
             (AudienceSource::Tag(_), _)
-            | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => true,
+            | (AudienceSource::Platform, Portion::Zone(_) | Portion::CatchUp) => true,
         };
         if !is_selected {
             // These devices were not selected by a tag, a zone or a condition, so a missing device was

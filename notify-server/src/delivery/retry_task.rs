@@ -12,9 +12,11 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
+use crate::delivery::context::EngineContext;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::{Lane, RetryBatch};
+use crate::delivery::pace::{Granted, Pace};
 use crate::delivery::permits::Permit;
 use crate::delivery::sender::{
     AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
@@ -145,6 +147,21 @@ impl RetryTask {
         is_old || self.tracker.has_changed(key)
     }
 
+    /// When a retry is due that has to be given back: its notification is paused, or its device may have
+    /// changed. `None` if it can be attempted.
+    fn given_back_until(
+        &self,
+        key: DeviceKey,
+        dispatch: &ActiveDispatch,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        if dispatch.is_paused(now) {
+            return Some(now.plus_ms(PAUSE_RECHECK_MS));
+        }
+        // The retry stays due, so the next claim follows at once and reads the new state of the device.
+        self.is_outdated(key, dispatch, now).then_some(now)
+    }
+
     /// Starts retries until none is left or permits are missing.
     async fn start_ready(
         &mut self,
@@ -162,18 +179,18 @@ impl RetryTask {
             let key = std::iter::once(retry.key);
             let fields = dispatch.read_fields(&self.lane.context, key).await?;
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
+            if matches!(mode, DeliveryMode::Send(_))
+                && let Some(until) = paced_until(retry, &dispatch, &self.lane.context).await?
+            {
+                self.reschedule_front(until);
+                continue;
+            }
             // Nothing is awaited from here until the attempt starts. The checks below therefore see
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            if dispatch.is_paused(now) {
-                self.reschedule_front(now.plus_ms(PAUSE_RECHECK_MS));
-                continue;
-            }
-            if self.is_outdated(retry.key, &dispatch, now) {
-                // The retry stays due, so the next claim follows at once and reads the new state of the
-                // device.
-                self.reschedule_front(now);
+            if let Some(until) = self.given_back_until(retry.key, &dispatch, now) {
+                self.reschedule_front(until);
                 continue;
             }
             let settles_as_canceled =
@@ -237,6 +254,9 @@ impl RetryTask {
         now: Timestamp,
     ) {
         let Some(retry) = self.queue.pop_front() else { return };
+        if let Some(pace) = first_attempt_pace(&retry, &dispatch, now) {
+            pace.use_left();
+        }
         let ClaimedRetry { no, device, attempts, first_attempt_at, unknown_outcomes, .. } = retry;
         let device = device.expect("a retry without a device was settled before");
         let history =
@@ -361,6 +381,39 @@ impl RetryTask {
         if self.dispatches.iter().any(|dispatch| dispatch.is_local()) {
             context.wake.notify_one();
         }
+    }
+}
+
+/// The rate of a retry that may not have had an attempt, because it was postponed.
+fn first_attempt_pace<'a>(
+    retry: &ClaimedRetry,
+    dispatch: &'a ActiveDispatch,
+    now: Timestamp,
+) -> Option<&'a Pace> {
+    if retry.attempts == 0 { dispatch.pace(now) } else { None }
+}
+
+/// Requests a first attempt if a retry needs one and the rate of its notification limits them. Returns when
+/// to try again if none is granted.
+async fn paced_until(
+    retry: &ClaimedRetry,
+    dispatch: &ActiveDispatch,
+    context: &EngineContext,
+) -> Result<Option<Timestamp>, StoreError> {
+    let now = context.clock.now();
+    let Some(pace) = first_attempt_pace(retry, dispatch, now) else { return Ok(None) };
+    if pace.has_left(now) {
+        return Ok(None);
+    }
+    match pace.request(context, 1).await {
+        Ok(Granted::Now(allowance)) => {
+            pace.keep(allowance);
+            Ok(None)
+        }
+        Ok(Granted::NotBefore(until)) => Ok(Some(until)),
+        // The notification was erased with its application, and the retry with it.
+        Err(StoreError::NotFound) => Ok(Some(now)),
+        Err(error) => Err(error),
     }
 }
 

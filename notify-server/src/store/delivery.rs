@@ -7,9 +7,11 @@
 //!                 └── to one device ──────────┘
 //! ```
 
+mod canary;
 pub(super) mod checkpoint;
 mod dispatch;
 mod field_filter;
+mod grant;
 pub(super) mod matching;
 mod outcomes;
 mod page;
@@ -23,8 +25,9 @@ use std::sync::Arc;
 
 pub use self::dispatch::{
     AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Intervention, Mismatch,
-    Scan, WebKeys, Zone,
+    Portion, Scan, WebKeys,
 };
+pub use self::grant::{Grant, GrantRequest};
 pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
@@ -46,7 +49,7 @@ use crate::store::postgres::{
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::row::count_at;
-use crate::store::sql::{Connection, params};
+use crate::store::sql::{Connection, WriteScope, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, Store, StoreError};
 
 /// The window of the mass-unregister guard, in responses of a provider.
@@ -333,6 +336,12 @@ impl Store {
         self.write_in_set(ClaimPage(claim)).await?.ok_or(StoreError::Fenced)
     }
 
+    /// Grants first attempts of a notification with `per_minute`, unless the last grant is too recent.
+    pub async fn grant_attempts(&self, request: GrantRequest) -> Result<Grant, StoreError> {
+        let scope = WriteScope::key(request.notification.0);
+        self.write_to(scope, Operation::GrantAttempts, move |tx| grant::take(tx, request)).await
+    }
+
     /// Reads the devices of a page that have an outcome or a retry, sorted. A process that has
     /// reclaimed the page must not send to them again.
     pub async fn settled_devices(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
@@ -399,7 +408,7 @@ impl Store {
         self.read(move |connection| page::had_in_another_zone(connection, dispatch, key)).await
     }
 
-    /// Reads the other dispatches of the same notification on the same platform: its other zones.
+    /// Reads the other dispatches of the same notification on the same platform: its other portions.
     pub async fn sibling_dispatches(
         &self,
         dispatch: DispatchNo,

@@ -56,10 +56,10 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
-    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, Intervention,
-    Mismatch, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim,
-    ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook,
-    StartInAccept, Started, VerifiedAddress, WebKeys, Zone,
+    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Grant, GrantRequest, Heartbeat, InstanceId,
+    Intervention, Mismatch, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome,
+    PageClaim, Portion, ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan,
+    StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::app::NewAppDevice;
@@ -83,13 +83,14 @@ pub use self::maintenance::{
     RetentionProgress, StorageReport,
 };
 pub use self::notification::{
-    DeliveryFacts, DeliveryFilter, DeliveryProgress, DeviceFacts, NewNotification, NewReport,
-    NotificationFacts, PollDraft, Reach, Reached,
+    CanaryFacts, DeliveryFacts, DeliveryFilter, DeliveryProgress, DeviceFacts, NewNotification,
+    NewReport, NotificationFacts, PollDraft, Reach, Reached,
 };
 pub use self::operator::{AdminKey, NewSession, SessionAccess, SessionCutoffs, SessionTimeouts};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
+pub use self::segment::UnusedNames;
 pub(crate) use self::user::INVALID_USER_TOKEN;
 pub use self::user::UserIdentity;
 pub use self::web::{NewBrowser, SubscribedBrowser, WebApp};

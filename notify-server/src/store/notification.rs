@@ -8,9 +8,10 @@ mod users;
 use std::sync::Arc;
 
 use notify_core::{
-    CampaignRef, Condition, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
-    NotificationId, NotificationRecord, NotificationStatus, NotificationUser, Origin, Platform,
-    Recipients, Report, Schedule, Success, Target, Timestamp, UserId, UserState, WebhookEventType,
+    CampaignRef, CanaryPlan, Condition, Delivery, DeviceId, NewPoll, Notification,
+    NotificationCreated, NotificationId, NotificationRecord, NotificationStatus, NotificationUser,
+    Origin, Platform, Recipients, Report, Schedule, Success, Target, Timestamp, UserId, UserState,
+    WebhookEventType,
 };
 
 use serde::Serialize;
@@ -18,7 +19,9 @@ use serde::Serialize;
 pub use self::deliveries::DeliveryFilter;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
-pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
+pub use self::facts::{
+    CanaryFacts, DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts,
+};
 #[cfg(test)]
 pub(super) use self::read::NOTIFICATIONS_SCANNED_MAX;
 pub(super) use self::read::counts_of;
@@ -60,6 +63,8 @@ pub struct NewNotification {
     pub campaign: Option<CampaignRef>,
     /// The poll of the content.
     pub poll: Option<PollDraft>,
+    /// The canary.
+    pub canary: Option<CanaryPlan>,
     /// When the request came in.
     pub at: Timestamp,
 }
@@ -87,6 +92,7 @@ impl NewNotification {
             ttl_seconds: checked.ttl_seconds,
             collapse_key: checked.collapse_key,
             poll,
+            canary: checked.canary,
             at,
         }
     }
@@ -357,6 +363,7 @@ pub(super) struct NotificationRow<'a> {
     pub(super) collapse_key: Option<&'a str>,
     pub(super) campaign: Option<CampaignRef>,
     pub(super) audience_until: Option<i64>,
+    pub(super) canary: Option<CanaryPlan>,
 }
 
 /// An accept of a notification.
@@ -406,6 +413,7 @@ impl NewNotification {
             collapse_key: self.collapse_key.as_deref(),
             campaign: self.campaign,
             audience_until: None,
+            canary: self.canary,
         }
     }
 }
@@ -507,6 +515,7 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
             collapse_key: None,
             campaign: new.report.content.campaign(),
             audience_until: None,
+            canary: None,
         },
     )?;
     if let Some(poll) = &new.poll {
@@ -540,9 +549,9 @@ fn insert(
         .prepare_insert(
             "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
              local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
-             audience_until, collapse_key, next_zone_at, audience)
+             audience_until, collapse_key, next_zone_at, audience, canary)
              values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-             ?18)
+             ?18, ?19)
              on conflict (app_no, id) do nothing",
         )?
         .insert(
@@ -566,6 +575,7 @@ fn insert(
                 // Zones are first checked at once, since some may be due.
                 row.local_time.map(|_| row.at.as_ms()),
                 row.audience,
+                row.canary.map(|plan| serde_json::to_string(&plan)).transpose()?,
             ],
         )?;
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
@@ -652,7 +662,7 @@ fn read_open(
 }
 
 /// Pauses a notification that is not paused.
-fn pause(
+pub(super) fn pause(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     no: NotificationNo,
@@ -669,7 +679,9 @@ fn pause(
 /// Ends the pause of a notification.
 fn end_pause(tx: &Connection, no: NotificationNo, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "update notifications set paused_at = null, paused_reason = null where no = ?1",
+        // A canary waits again: its retries could not run during the pause.
+        "update notifications set paused_at = null, paused_reason = null, canary_progress = null
+         where no = ?1",
     )?
     .execute([no.0])?;
     release(tx, no, at)
@@ -729,7 +741,7 @@ fn cancel_dispatches(
     let canceled_before = canceled_so_far(tx, no)?;
     tx.prepare_cached(
         "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
-         paused_at = null, paused_reason = null,
+         paused_at = null, paused_reason = null, canary_check_at = null, canary_judge_at = null,
          zones_canceled = case when next_zone_at is not null then 1 else 0 end, next_zone_at = null where no = ?1",
     )?
     .execute([no.0, at.as_ms(), canceled_before])?;

@@ -65,6 +65,7 @@ operations! {
     FinishPages = "finish_pages",
     FreezeProviderToken = "freeze_provider_token",
     GiveDeviceSecret = "give_device_secret",
+    GrantAttempts = "grant_attempts",
     Heartbeat = "heartbeat",
     KeepClock = "keep_clock",
     KeepEvents = "keep_events",

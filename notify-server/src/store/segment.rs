@@ -2,6 +2,7 @@
 
 use notify_core::{Condition, SEGMENTS_MAX, Segment, SegmentName, Timestamp};
 
+use crate::store::device::attributes;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, require_app};
@@ -64,6 +65,35 @@ impl Store {
         self.read(move |connection| read_named(connection, app, &names)).await
     }
 
+    /// Returns the tags and attributes in a condition that no device and no user has or had.
+    pub async fn unused_names(
+        &self,
+        app: AppNo,
+        condition: &Condition,
+    ) -> Result<UnusedNames, StoreError> {
+        let (tags, attributes) = (condition.tags().to_vec(), condition.attributes().to_vec());
+        self.read(move |connection| {
+            let used = attributes::numbers_of(connection, app, &attributes)?;
+            let mut unused = UnusedNames {
+                tags: Vec::new(),
+                attributes: attributes
+                    .into_iter()
+                    .filter(|name| !used.contains_key(name))
+                    .collect(),
+            };
+            for tag in tags {
+                let is_used = connection
+                    .prepare_cached("select 1 from tags where app_no = ?1 and name = ?2")?
+                    .exists(params![app.0, tag])?;
+                if !is_used {
+                    unused.tags.push(tag);
+                }
+            }
+            Ok(unused)
+        })
+        .await
+    }
+
     /// Lists the segments of an application by name.
     pub async fn list_segments(
         &self,
@@ -84,6 +114,15 @@ impl Store {
         })
         .await
     }
+}
+
+/// Names in a condition that no device and no user has or had.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnusedNames {
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Attributes.
+    pub attributes: Vec<String>,
 }
 
 /// A page of the list is full once its conditions have this many bytes.

@@ -119,6 +119,21 @@ async fn listed_ids_select_devices_of_any_platform() {
     assert_eq!(preview["unknown"], 2);
 }
 
+/// The problems of a preview that concern the request, by platform.
+fn of_request(preview: &Value) -> Vec<Vec<String>> {
+    let problems = |platform: &Value| {
+        let all = platform["problems"].as_array().unwrap().iter();
+        all.map(|problem| problem.as_str().unwrap().to_owned())
+            .filter(|problem| {
+                let of_request =
+                    ["send_at: ", "audience: ", "campaign_id: ", "per_minute: ", "canary: "];
+                of_request.iter().any(|path| problem.starts_with(path))
+            })
+            .collect()
+    };
+    preview["platforms"].as_array().unwrap().iter().map(problems).collect()
+}
+
 /// These are accepted; only a preview lists them.
 #[tokio::test]
 async fn a_preview_lists_problems_of_the_request() {
@@ -140,29 +155,64 @@ async fn a_preview_lists_problems_of_the_request() {
         (json!({"send_at": last_year / 1_000}), vec![PAST.to_owned(), seconds(last_year)]),
         (json!({"send_at": too_early / 1_000}), vec![PAST.to_owned()]),
         (json!({"campaign_id": "default"}), vec![NO_DEFAULT.to_owned()]),
+        (json!({"canary": {"percent": 5}, "ttl_seconds": 601}), vec![]),
+        (
+            json!({"canary": {"percent": 5}, "ttl_seconds": 600}),
+            vec![
+                "canary: is judged after 600 s, and ttl_seconds is 600: the other devices expire"
+                    .to_owned(),
+            ],
+        ),
+        // Inside `not`, a name that nothing has selects everybody.
+        (
+            json!({"audience": {"not": {"any": [
+                {"tag": "vpi"}, {"attribute": "pln", "is": "pro"}, {"attribute": "plan", "is": "x"},
+            ]}}}),
+            vec![
+                "audience: no device has a tag `vpi`".to_owned(),
+                "audience: no device and no user has an attribute `pln`".to_owned(),
+            ],
+        ),
     ];
-    let of_request = |preview: Value| {
-        let platforms = preview["platforms"].as_array().unwrap().clone();
-        let problems = platforms.into_iter().map(|platform| {
-            let all = platform["problems"].as_array().unwrap().iter();
-            all.map(|problem| problem.as_str().unwrap().to_owned())
-                .filter(|problem| problem.starts_with("send_at") || problem.contains("no default"))
-                .collect::<Vec<_>>()
-        });
-        problems.collect::<Vec<_>>()
-    };
+    let user = json!({"attributes": {"plan": "free"}});
+    caller.patch("/v1/users/ada", &user).await.ok();
     for (more, expected) in rows {
         let mut body = json!({"text": "t", "platforms": ["android", "ios"]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let preview = caller.post("/v1/notifications/preview", &body).await.ok();
-        assert_eq!(of_request(preview), [expected.clone(), expected], "{body}");
+        assert_eq!(of_request(&preview), [expected.clone(), expected], "{body}");
     }
     let mut default = template("welcome");
     default["is_default"] = json!(true);
     caller.post("/v1/campaigns", &default).await.ok();
     let body = json!({"text": "t", "platforms": ["ios"], "campaign_id": "default"});
     let preview = caller.post("/v1/notifications/preview", &body).await.ok();
-    assert_eq!(of_request(preview), [Vec::<String>::new()]);
+    assert_eq!(of_request(&preview), [Vec::<String>::new()]);
+}
+
+#[tokio::test]
+async fn a_preview_warns_of_a_rate_that_is_too_slow() {
+    let server = TestServer::without_providers().await;
+    let caller = server.caller();
+    for number in 0..3 {
+        caller.post("/v1/devices", &android(&format!("d{number}"))).await.ok();
+    }
+    let slow = |ttl_seconds| json!({"text": "t", "platforms": ["android"], "per_minute": 1, "ttl_seconds": ttl_seconds});
+    for (ttl_seconds, expected) in [
+        (180, vec![]),
+        (0, vec![]),
+        (
+            179,
+            vec![
+                "per_minute: 3 devices take 3 minutes at 1 a minute, longer than ttl_seconds (179): \
+                 the last ones expire"
+                    .to_owned(),
+            ],
+        ),
+    ] {
+        let preview = caller.post("/v1/notifications/preview", &slow(ttl_seconds)).await.ok();
+        assert_eq!(of_request(&preview), [expected]);
+    }
 }
 
 /// The response is the contract's, with an addition only when no listed device exists.

@@ -105,7 +105,8 @@ async fn no_platform_is_preselected() -> Result<()> {
     assert_eq!(page.matches("name=\"platform\"").count(), 5);
     let (form, _) = page.split_once("<aside").unwrap();
     let boxes = form.split("type=\"checkbox\"").skip(1);
-    assert!(boxes.clone().count() == 8, "five platforms, two kinds, and the local time");
+    let count = boxes.clone().count();
+    assert_eq!(count, 9, "five platforms, two kinds, the local time, and the pause after a canary");
     assert!(boxes.into_iter().all(|rest| !rest.split('>').next().unwrap().contains("checked")));
     assert!(page.contains("Still missing: a text and a recipient."), "{page}");
     let refused = sender.press_send(&[("text", "Hello")]).await?;

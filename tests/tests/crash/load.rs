@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
-use notify_core::{CreateNotification, ListNotifications, NotificationStatus, Platform};
+use notify_core::{
+    CreateNotification, ListNotifications, NotificationStatus, PER_MINUTE_MAX, Platform,
+};
 use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
     AudienceSize, DatabaseInspector, History, LoggedRequest, LoggedResponse, NotificationReport,
@@ -32,6 +34,8 @@ const BUT_CHATS: [Platform; 4] =
 const ERRORS: usize = 40;
 /// The number of messages over which the errors are spread, for two errors in a hundred messages.
 const ERRORS_AMONG: u32 = 2_000;
+/// The prefix of the keys of notifications with a rate, and the operation that grants their attempts.
+pub(crate) const GRANTS: &str = "grant_attempts";
 /// The number of notifications that one request lists.
 const LISTED: u32 = 100;
 
@@ -109,7 +113,11 @@ impl Load {
         platforms: &[Platform],
     ) -> Result<LoggedResponse> {
         self.request_log.log_request(&LoggedRequest { key: key.to_owned(), audience })?;
-        let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
+        let mut notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
+        // Attempts are granted only to notifications with a rate.
+        if key.starts_with(GRANTS) {
+            notification = notification.per_minute(PER_MINUTE_MAX);
+        }
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
         let response = LoggedResponse::of(&answer);
         self.request_log.log_response(key, response.clone())?;

@@ -113,7 +113,8 @@ fn request_check(endpoint: &str) -> Option<Check> {
         | "Translations"
         | "Variables"
         | "Options of platforms"
-        | "Silent notifications" => request::<CreateNotification>,
+        | "Silent notifications"
+        | "Rate and canary" => request::<CreateNotification>,
         "POST /v1/notifications/notify" => request::<ReportNotification>,
         "POST /v1/polls/{id}/answers/{answer_id}" => request::<AnswerPoll>,
         "POST /v1/events" => request::<ReportEvents>,

@@ -1,11 +1,12 @@
 //! Previews: the payloads of a notification and the number of devices it would reach.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use notify_core::json::JsonObject;
 use notify_core::{
-    CampaignRef, Content, DeviceId, LanguagePreview, Notification, NotificationId,
+    CampaignRef, Condition, Content, DeviceId, LanguagePreview, Notification, NotificationId,
     NotificationPreview, Platform, PlatformPreview, PreviewQuery, ProviderKind, ProviderStatus,
     SCHEDULE_AHEAD_DAYS_MAX, Timestamp, VALUE_CHARS_MAX, find_language, shown_value,
 };
@@ -22,7 +23,7 @@ use crate::api::router::Queried;
 use crate::payload::{self, Preview, PreviewSettings, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::reasons;
-use crate::store::{Reach, StoreError};
+use crate::store::{Reach, StoreError, UnusedNames};
 
 /// If a `send_at` is read as unix seconds and is then at most this many milliseconds from now, the
 /// caller probably meant seconds.
@@ -59,8 +60,11 @@ pub(crate) async fn preview(
     } else {
         Selection::All
     };
-    let reached =
-        ctx.api.store.reach(ctx.app_no(), recipients.clone(), condition, draft.due_at()).await?;
+    let reached = ctx
+        .api
+        .store
+        .reach(ctx.app_no(), recipients.clone(), condition.clone(), draft.due_at())
+        .await?;
     if names_devices_of_any_platform(&recipients.target) {
         check_device_count(&reached)?;
     }
@@ -72,7 +76,9 @@ pub(crate) async fn preview(
         let what = format!("is on {}, which the notification does not target", sample.platform);
         return Err(ApiError::invalid("device_id", &what));
     }
-    let shared_problems = request_problems(&ctx, &notification).await?;
+    let devices = reached.platforms.iter().map(|reach| reach.devices).sum();
+    let shared_problems =
+        request_problems(&ctx, &notification, condition.as_ref(), devices).await?;
     let content = &notification.content;
     let translated = content.translated();
     let mut platforms = Vec::with_capacity(reached.platforms.len());
@@ -211,10 +217,17 @@ fn settings(provider: &Provider) -> PreviewSettings {
 async fn request_problems(
     ctx: &RequestCtx,
     notification: &Notification,
+    condition: Option<&Condition>,
+    devices: u64,
 ) -> Result<Vec<String>, ApiError> {
     let mut problems = notification
         .passed_send_at
         .map_or_else(Vec::new, |at| past_send_at_problems(at, ctx.received_at));
+    if let Some(condition) = condition {
+        let unused = ctx.api.store.unused_names(ctx.app_no(), condition).await?;
+        problems.extend(unused_name_problems(&unused));
+    }
+    problems.extend(pace_problem(notification, devices));
     if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
         match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
             Ok(_) => {}
@@ -225,6 +238,39 @@ async fn request_problems(
         }
     }
     Ok(problems)
+}
+
+/// Names in the condition that may be misspelt. Inside `not`, such a name selects every device.
+fn unused_name_problems(unused: &UnusedNames) -> Vec<String> {
+    let tags = unused.tags.iter().map(|tag| format!("audience: no device has a tag `{tag}`"));
+    let attributes = unused
+        .attributes
+        .iter()
+        .map(|name| format!("audience: no device and no user has an attribute `{name}`"));
+    tags.chain(attributes).collect()
+}
+
+/// The problem of a rate or a canary with which part of the devices would be reached too late.
+fn pace_problem(notification: &Notification, devices: u64) -> Option<String> {
+    let ttl_seconds = notification.ttl_seconds;
+    let wait_seconds = notification.canary.map_or(0, |canary| canary.wait_seconds);
+    let per_minute = notification.per_minute.map_or(u32::MAX, NonZeroU32::get);
+    let minutes = devices.div_ceil(u64::from(per_minute));
+    if ttl_seconds > 0 && ttl_seconds <= wait_seconds {
+        return Some(format!(
+            "canary: is judged after {wait_seconds} s, and ttl_seconds is {ttl_seconds}: the other \
+             devices expire"
+        ));
+    }
+    let is_limited = notification.per_minute.is_some();
+    let time_left = u64::from(ttl_seconds.saturating_sub(wait_seconds));
+    if ttl_seconds == 0 || !is_limited || minutes * 60 <= time_left {
+        return None;
+    }
+    Some(format!(
+        "per_minute: {devices} devices take {minutes} minutes at {per_minute} a minute, longer than \
+         ttl_seconds ({ttl_seconds}): the last ones expire"
+    ))
 }
 
 /// Problems of a `send_at` in the past.

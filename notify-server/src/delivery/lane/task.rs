@@ -1,7 +1,7 @@
 //! The task of a lane: starts reclaimed pages, then retries, then the next pages of its dispatches
 //! in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -13,15 +13,17 @@ use tokio::task::{Id, JoinError, JoinSet};
 use crate::delivery::breaker::Admission;
 use crate::delivery::context::EngineContext;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::ActiveDispatch;
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::{Lane, LaneProvider};
+use crate::delivery::pace::{Allowance, Granted, Pace};
 use crate::delivery::page_task::{DeviceSnapshot, PageEnd, PageTask};
 use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
 use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
-    ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, Intervention, OpenPage, PageClaim, PageNo,
-    RetryClaim, RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, Scan, StoreError,
+    AudienceDevice, ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, Intervention, OpenPage,
+    PageClaim, PageNo, RetryClaim, RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, Scan,
+    StoreError,
 };
 
 /// The task of a lane: which dispatches take turns, and which tasks run.
@@ -31,6 +33,9 @@ pub(crate) struct LaneTask {
     pub(super) ready: VecDeque<Arc<ActiveDispatch>>,
     /// Dispatches that wait for a turn and are not held in memory.
     overflow: VecDeque<DispatchNo>,
+    /// Dispatches that wait for the rate of their notification, by the time when they may continue. Some of
+    /// them are held in memory.
+    pacing: BTreeMap<(Timestamp, DispatchNo), Option<Arc<ActiveDispatch>>>,
     /// A cache of the dispatches whose retries were claimed last.
     pub(super) cached_dispatches: VecDeque<Arc<ActiveDispatch>>,
     pub(super) running: JoinSet<TaskEnd>,
@@ -52,6 +57,36 @@ pub(crate) struct LaneTask {
     pub(super) is_initialized: bool,
 }
 
+/// How often a dispatch that waits for its rate has a turn anyway, in milliseconds.
+const PACE_RECHECK_MS: i64 = 5_000;
+/// How long a dispatch with a rate waits while it has too many open pages, in milliseconds.
+const PACED_PAGES_RECHECK_MS: i64 = 500;
+
+/// When a dispatch has its next turn.
+pub(super) enum NextTurn {
+    /// After the others.
+    Now,
+    /// Not before the rate of its notification may admit attempts.
+    NotBefore(Timestamp),
+    /// Never: it has no more pages to open.
+    None,
+}
+
+/// The next page of a dispatch, before it is claimed.
+enum PageRead {
+    /// The devices, and the first attempts that the rate of the notification admits.
+    Ready { batch: DeviceBatch, allowance: Allowance },
+    /// The rate admits no attempts before this time.
+    NotBefore(Timestamp),
+}
+
+impl PageRead {
+    /// A page that needs no grant.
+    fn free(batch: DeviceBatch) -> Self {
+        Self::Ready { batch, allowance: Allowance::default() }
+    }
+}
+
 /// Which task of a lane ended.
 pub(super) enum TaskEnd {
     Page(PageEnd),
@@ -66,6 +101,7 @@ impl LaneTask {
             lane,
             ready: VecDeque::new(),
             overflow: VecDeque::new(),
+            pacing: BTreeMap::new(),
             cached_dispatches: VecDeque::new(),
             running: JoinSet::new(),
             page_queue_lens: HashMap::new(),
@@ -93,6 +129,7 @@ impl LaneTask {
                 continue;
             }
             let lane = self.lane.clone();
+            let next_paced = self.pacing.first_key_value().map(|((until, _), _)| *until);
             tokio::select! {
                 biased;
                 Some(finished) = self.running.join_next_with_id() => self.on_task_end(finished),
@@ -100,6 +137,8 @@ impl LaneTask {
                 () = self.breaker_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
                 }
+                () = context.clock.sleep_until(next_paced.unwrap_or_default()),
+                    if next_paced.is_some() && !stopping => {}
                 () = context.stop.cancelled(), if !stopping => {}
             }
         }
@@ -136,6 +175,7 @@ impl LaneTask {
             self.init().await?;
         }
         self.read_inbox().await?;
+        self.resume_paced();
         // Some retries may have ended without an attempt: they were canceled, or erased with their
         // device.
         if self.lane.retry_backlog_full() {
@@ -154,8 +194,9 @@ impl LaneTask {
                 continue;
             }
             match self.open_next_page(&dispatch).await {
-                Ok(true) => self.ready.push_back(dispatch),
-                Ok(false) => self.lane.context.remove_dispatch(dispatch.row.no),
+                Ok(NextTurn::Now) => self.ready.push_back(dispatch),
+                Ok(NextTurn::NotBefore(until)) => self.wait_for_pace(dispatch, until),
+                Ok(NextTurn::None) => self.lane.context.remove_dispatch(dispatch.row.no),
                 Err(error) => {
                     self.ready.push_front(dispatch);
                     return Err(error);
@@ -251,6 +292,94 @@ impl LaneTask {
         Ok(())
     }
 
+    /// Reads the devices of the next page. If its notification has a rate and the page needs attempts, the
+    /// page has no more devices than attempts.
+    async fn read_page(
+        &self,
+        dispatch: &ActiveDispatch,
+        from: DeviceKey,
+        now: Timestamp,
+    ) -> Result<PageRead, StoreError> {
+        let context = &self.lane.context;
+        let pace = dispatch.pace(now);
+        if let Some(until) = pace.and_then(|pace| self.paced_until(dispatch, pace, from, now)) {
+            return Ok(PageRead::NotBefore(until));
+        }
+        let mut batch =
+            context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
+        let targets = |device: &AudienceDevice| dispatch.targets(device);
+        let has_target = batch.devices.iter().any(targets);
+        let Some(pace) = pace.filter(|_| has_target) else { return Ok(PageRead::free(batch)) };
+        if !matches!(dispatch.mode(&self.lane).await?, DeliveryMode::Send(_)) {
+            return Ok(PageRead::free(batch));
+        }
+        let left = pace.take_left();
+        let grant = if left.attempts(now) > 0 {
+            left
+        } else {
+            match pace.request(context, context.config.lane_devices_max).await? {
+                Granted::Now(grant) => grant,
+                Granted::NotBefore(until) => {
+                    pace.wait_at(from);
+                    return Ok(PageRead::NotBefore(until));
+                }
+            }
+        };
+        batch.keep_first(grant.attempts(now), targets);
+        let targeted = batch.devices.iter().filter(|device| targets(device)).count();
+        Ok(PageRead::Ready { batch, allowance: pace.split(grant, targeted) })
+    }
+
+    /// Until when the next page of a notification with a rate has to wait, as far as this is known without a
+    /// request.
+    fn paced_until(
+        &self,
+        dispatch: &ActiveDispatch,
+        pace: &Pace,
+        from: DeviceKey,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let soon = now.plus_ms(PACED_PAGES_RECHECK_MS);
+        if !pace.may_open_page() {
+            return Some(soon);
+        }
+        // Attempts that the lane does not admit would be lost to the other platforms. Without a time of
+        // expiry, deliveries end while the credentials are refused, so their pages must be opened.
+        match self.lane.breaker.peek(now) {
+            Admission::Wait(until) if dispatch.expires_at.is_some() => Some(until.max(soon)),
+            Admission::Wait(_) | Admission::Go => pace.waits_until(from, now),
+        }
+    }
+
+    /// Puts a dispatch aside until the rate of its notification may admit attempts. It has a turn earlier if
+    /// that is long, since it may have been canceled.
+    fn wait_for_pace(&mut self, dispatch: Arc<ActiveDispatch>, until: Timestamp) {
+        let context = &self.lane.context;
+        let now = context.clock.now();
+        let (no, until) = (dispatch.row.no, dispatch.capped_at_expiry(until));
+        // It does not matter which dispatches are held: the others are read again.
+        if self.pacing.len() < context.config.lane_dispatches_max {
+            let until = until.min(now.plus_ms(PACE_RECHECK_MS));
+            self.pacing.insert((until, no), Some(dispatch));
+        } else {
+            self.pacing.insert((until, no), None);
+        }
+    }
+
+    /// Puts the dispatches back into the turns whose notifications may admit attempts again.
+    fn resume_paced(&mut self) {
+        let now = self.lane.context.clock.now();
+        while let Some(entry) = self.pacing.first_entry()
+            && entry.key().0 <= now
+        {
+            let (_, no) = *entry.key();
+            match entry.remove() {
+                Some(dispatch) => self.ready.push_back(dispatch),
+                None => self.overflow.push_back(no),
+            }
+        }
+    }
+
     /// Puts pages back at the front of the inbox.
     fn put_back(&self, pages: VecDeque<OpenPage>) {
         let mut inbox = self.lane.inbox.lock().expect("no holder panics");
@@ -263,27 +392,33 @@ impl LaneTask {
 // Opening the next page of a dispatch, and resuming abandoned pages.
 
 impl LaneTask {
-    /// Reads and claims the next page of a dispatch, and starts its task. Returns whether the dispatch
-    /// has more pages to open.
+    /// Reads and claims the next page of a dispatch, and starts its task. Returns when the dispatch has its
+    /// next turn.
     pub(super) async fn open_next_page(
         &mut self,
         dispatch: &Arc<ActiveDispatch>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<NextTurn, StoreError> {
         let context = self.lane.context.clone();
         if context.config.clustered {
             if !self.sync_cursor(dispatch).await? {
-                return Ok(false);
+                return Ok(NextTurn::None);
             }
             if dispatch.is_paused(context.clock.now()) {
                 // The next turn parks the dispatch.
-                return Ok(true);
+                return Ok(NextTurn::Now);
             }
         }
         let from = dispatch.cursor();
         let tracker = context.device_tracker.open(from, dispatch.row.until);
         let read_at = context.clock.now();
         let lease_generation = context.membership.lease_generation();
-        let batch = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
+        let (batch, allowance) = match self.read_page(dispatch, from, read_at).await {
+            Ok(PageRead::Ready { batch, allowance }) => (batch, allowance),
+            Ok(PageRead::NotBefore(until)) => return Ok(NextTurn::NotBefore(until)),
+            // The dispatch was erased with its application.
+            Err(StoreError::NotFound) => return Ok(NextTurn::None),
+            Err(error) => return Err(error),
+        };
         let DeviceBatch { devices, to, end } = batch;
         tracker.shrink_to(from, to);
         let targeted = devices.iter().filter(|device| dispatch.targets(device)).count();
@@ -304,15 +439,20 @@ impl LaneTask {
             Ok(page) => page,
             // Another server claimed the page first. The next turn of this dispatch continues where
             // that server left off.
-            Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
+            Err(StoreError::Fenced) if context.config.clustered => {
+                if let Some(pace) = dispatch.pace(read_at) {
+                    pace.keep(allowance);
+                }
+                return Ok(NextTurn::Now);
+            }
             // Another task of this process moved the cursor. Either that task opens the remaining pages,
             // or recovery finds the dispatch again.
             Err(StoreError::Fenced) => {
                 context.request_recovery();
-                return Ok(false);
+                return Ok(NextTurn::None);
             }
             // The dispatch was erased with its application.
-            Err(StoreError::NotFound) => return Ok(false),
+            Err(StoreError::NotFound) => return Ok(NextTurn::None),
             Err(error) => {
                 // The commit may have succeeded although its acknowledgement was lost. Recovery then
                 // finds the page.
@@ -330,15 +470,10 @@ impl LaneTask {
         if claim.targeted > 0 {
             context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
-            self.spawn_page(PageTask::new(
-                self.lane.clone(),
-                dispatch.clone(),
-                page,
-                snapshot,
-                &[],
-            ));
+            let (lane, dispatch) = (self.lane.clone(), dispatch.clone());
+            self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &[], allowance));
         }
-        Ok(!end)
+        Ok(if end { NextTurn::None } else { NextTurn::Now })
     }
 
     /// Reads the cursor that all servers share, and moves the dispatch there. Returns false if no page
@@ -383,7 +518,8 @@ impl LaneTask {
         // equals no generation of a clustered server. The task therefore commits a checkpoint first,
         // which fails if the page was taken over.
         let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
-        self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done_keys));
+        let (lane, allowance) = (self.lane.clone(), Allowance::default());
+        self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &done_keys, allowance));
         Ok(())
     }
 

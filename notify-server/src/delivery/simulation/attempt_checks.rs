@@ -18,10 +18,17 @@ impl World {
         let event = self.record_event(&format!("{} {platform} → {token} of {id}", app.0));
         self.in_flight += 1;
         let names = self.check_attempt(attempt);
+        let (mut is_too_fast, now) = (false, self.now());
         if let Some(notification) = self.notifications.get_mut(id) {
             notification.in_flight += 1;
             let address = notification.by_address.entry((*platform, token.clone()));
-            address.or_default().began = event;
+            let address = address.or_default();
+            let is_first = address.began == 0;
+            address.began = event;
+            is_too_fast = notification.exceeds_rate(is_first, now);
+        }
+        if is_too_fast {
+            self.record_violation(&format!("{id} is sent to {token} faster than its rate"));
         }
         self.recent.extend(names.iter().map(|name| (*app, name.clone())));
         self.recent.drain(..self.recent.len().saturating_sub(RECENT_MAX));

@@ -45,10 +45,14 @@ pub(super) enum Defect {
     PauseLost,
     /// The engine misses pauses.
     PauseMissed,
+    /// Grants of first attempts are not stored.
+    GrantLost,
+    /// The rest of an audience does not wait for its canary.
+    CanaryIgnored,
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -67,6 +71,8 @@ impl Defect {
         Self::UserKept,
         Self::PauseLost,
         Self::PauseMissed,
+        Self::GrantLost,
+        Self::CanaryIgnored,
     ];
 
     /// Installs the defect in the database, if it is a defect of the database.
@@ -117,6 +123,16 @@ impl Defect {
             Self::PauseLost => {
                 "create trigger defect before update of paused_until on dispatches
                  when new.paused_until is not null begin select raise(ignore); end"
+            }
+            Self::GrantLost => {
+                "create trigger defect after update of next_grant_at on notifications
+                 when new.next_grant_at > 0
+                 begin update notifications set next_grant_at = 0 where no = new.no; end"
+            }
+            Self::CanaryIgnored => {
+                "create trigger defect before update of paused_until on dispatches
+                 when new.portion >= 31000 and new.portion < 32000
+                 begin select raise(ignore); end"
             }
             Self::UserKept => {
                 "create trigger defect before delete on users begin select raise(ignore); end"

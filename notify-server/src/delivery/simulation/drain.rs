@@ -18,7 +18,7 @@ impl Server {
     /// Ends the faults. All work has to end within [`DRAIN_MS`], and nothing may be due afterwards.
     pub(super) async fn drain(&self, process: &Process, running: &Running) {
         let until = self.end_faults(process).await;
-        let mut pause = Duration::from_millis(50);
+        let mut wait = Duration::from_millis(50);
         loop {
             checks::check_invariants(process);
             let open: Vec<_> = checks::accepted(&lock(&self.world))
@@ -26,6 +26,10 @@ impl Server {
                 .filter_map(|notification| checks::read(process, notification))
                 .filter(|record| !checks::is_finished(record))
                 .collect();
+            // A canary that failed has paused its notification.
+            for record in open.iter().filter(|record| record.paused.is_some()) {
+                pause(process.clone(), record.id.as_str().to_owned(), false).await;
+            }
             let (is_broken, in_flight) = {
                 let world = lock(&self.world);
                 (!world.violations.is_empty(), world.in_flight)
@@ -45,8 +49,8 @@ impl Server {
                 );
                 return lock(&self.world).record_violation(&stuck);
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(30));
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(30));
         }
         // The tasks of completed work may still hold their permits.
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -57,6 +57,10 @@ pub(super) struct ExpectedNotification {
     pub(super) ttl: Option<u32>,
     /// Whether it has a `collapse_key`, so that a newer one may replace its retries.
     pub(super) replaces: bool,
+    pub(super) per_minute: Option<u32>,
+    pub(super) has_canary: bool,
+    /// When an address had its first attempt, in the last minute.
+    pub(super) first_attempts: Vec<Timestamp>,
     pub(super) due_at: Timestamp,
     pub(super) is_scheduled: bool,
     pub(super) accepted: RequestState,
@@ -112,6 +116,14 @@ impl ExpectedNotification {
         }
     }
 
+    /// Records an attempt to an address. Returns whether there are too many first attempts in a minute.
+    pub(super) fn exceeds_rate(&mut self, is_first: bool, now: Timestamp) -> bool {
+        let Some(per_minute) = self.per_minute.filter(|_| is_first) else { return false };
+        self.first_attempts.retain(|at| now.ms_since(*at) < 60_000);
+        self.first_attempts.push(now);
+        self.first_attempts.len() > (per_minute + per_minute.div_ceil(12)) as usize
+    }
+
     /// Accepted messages that are unrecorded without a known excuse.
     pub(super) fn unrecorded(&self, recorded: u64) -> u64 {
         self.delivered.saturating_sub(recorded + self.lost_outcomes + self.waived)
@@ -132,6 +144,9 @@ impl ExpectedNotification {
             audience: None,
             ttl: None,
             replaces: false,
+            per_minute: None,
+            has_canary: false,
+            first_attempts: Vec::new(),
             due_at: Timestamp(0),
             is_scheduled: false,
             accepted: RequestState::NotRequested,

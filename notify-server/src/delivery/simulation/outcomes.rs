@@ -9,7 +9,7 @@ use super::devices::Entry;
 use super::notifications::{ExpectedNotification, RequestState};
 use super::requests::Process;
 use super::world::{World, lock};
-use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome};
+use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome, Portion};
 /// Checks that each device without changes has an outcome, and that the outcome agrees with its push
 /// service.
 pub(super) fn check_at_end(process: &Process) {
@@ -162,12 +162,17 @@ fn check_outcomes(
             && state.moved_to.is_empty()
             && !reports.into_iter().any(|death| death.names.contains(&name));
         let Some(token) = state.token.clone().filter(|_| is_unchanged) else { continue };
-        let dispatch = dispatches.iter().find(|of| of.platform == state.platform);
+        // With a canary, a platform has two dispatches.
         let key = keys.get(&(state.platform, token.clone())).copied();
-        let outcome = dispatch.zip(key).and_then(|(dispatch, key)| {
-            let outcome = process.store.delivery_outcome(dispatch.no, key);
-            process.store.peek(outcome).ok().flatten()
+        let mut outcomes = dispatches.iter().filter_map(|dispatch| {
+            let key = key.filter(|_| dispatch.platform == state.platform)?;
+            process.store.peek(process.store.delivery_outcome(dispatch.no, key)).ok().flatten()
         });
+        let outcome = outcomes.next();
+        if outcomes.next().is_some() {
+            let id = notification.id.as_str();
+            world.record_violation(&format!("{id} to {name}: in the canary and in the rest"));
+        }
         let wrong = if notification.targets(&name, &state) {
             violation(world, notification, (state.platform, &token), outcome.as_ref())
         } else {
@@ -185,7 +190,12 @@ fn keys_by_address(
     process: &Process,
     dispatch: &Dispatch,
 ) -> BTreeMap<(Platform, String), DeviceKey> {
-    let all = Dispatch { source: AudienceSource::Platform, condition: None, ..dispatch.clone() };
+    let all = Dispatch {
+        source: AudienceSource::Platform,
+        condition: None,
+        portion: Portion::All,
+        ..dispatch.clone()
+    };
     let from = DeviceKey::before_first(dispatch.app, dispatch.platform);
     let devices = process.store.peek(process.store.read_range(&all, from, dispatch.until));
     let addressed = devices.unwrap_or_default().into_iter();

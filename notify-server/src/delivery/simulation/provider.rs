@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use http::HeaderMap;
-use notify_core::{IosEnv, Platform, ProviderKind};
+use notify_core::{DeviceId, IosEnv, Platform, ProviderKind};
 
 use super::defects::Defect;
 use super::world::{Attempt, SharedWorld, lock};
@@ -33,6 +33,7 @@ impl ProviderSource for SimulatedSource {
         };
         let platform = Platform::ALL.into_iter().find(|platform| platform.provider() == kind);
         let provider = SimulatedProvider {
+            store: self.store.clone(),
             app,
             platform: platform.expect("every provider has a platform"),
             world: self.world.clone(),
@@ -49,6 +50,7 @@ impl ProviderSource for SimulatedSource {
 
 /// One push service, for one application.
 struct SimulatedProvider {
+    store: SharedStore,
     app: AppNo,
     platform: Platform,
     world: SharedWorld,
@@ -106,8 +108,34 @@ impl Provider for SimulatedProvider {
 }
 
 impl SimulatedProvider {
+    /// The rest of an audience gets nothing before its canary is judged. `names` are the devices for which
+    /// the attempt may be made.
+    fn check_canary(&self, attempt: &Attempt, names: &[String]) {
+        let world = lock(&self.world);
+        let Some(notification) = world.notifications.get(&attempt.id) else { return };
+        if !notification.has_canary || names.is_empty() {
+            return;
+        }
+        let id = notification.id.clone();
+        drop(world);
+        let may_be_sent = names.iter().any(|name| {
+            let device = DeviceId::new(name).expect("names are ids");
+            let facts = self.store.peek(self.store.delivery_facts(self.app, id.clone(), device));
+            // A device that was just erased has no facts.
+            facts
+                .ok()
+                .and_then(|facts| facts.canary)
+                .is_none_or(|canary| canary.has_device || canary.is_judged)
+        });
+        if !may_be_sent {
+            let what = format!("{} is sent to {} before its canary", attempt.id, attempt.token);
+            lock(&self.world).record_violation(&what);
+        }
+    }
+
     async fn send(&self, attempt: Attempt) -> SendResult {
         let (planned, names) = lock(&self.world).start_attempt(&attempt);
+        self.check_canary(&attempt, &names);
         let mut in_flight =
             InFlightAttempt { world: self.world.clone(), attempt, is_finished: false };
         tokio::time::sleep(planned.after).await;

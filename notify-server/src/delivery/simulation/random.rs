@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use notify_core::{IosEnv, NotificationId, Platform};
+use notify_core::{Canary, CanaryThen, IosEnv, NotificationId, Platform};
 use uuid::Uuid;
 
 use super::audiences::{AudienceKind, UNKNOWN_USER, USERS};
@@ -86,6 +86,17 @@ impl Script {
             },
             collapse_key: (self.rng.u8(0..4) == 0).then(|| format!("key{}", self.rng.u8(0..2))),
             due_in_ms: (self.rng.u8(0..5) == 0).then(|| self.rng.i64(1..120_000)),
+            per_minute: (self.rng.u8(0..6) == 0).then(|| self.rng.u32(4..24)),
+            canary: (self.rng.u8(0..6) == 0).then(|| self.canary()),
+        }
+    }
+
+    fn canary(&mut self) -> Canary {
+        Canary {
+            wait_seconds: Some(60),
+            max_failed_percent: Some([0, 50, 100][self.rng.usize(0..3)]),
+            then: (self.rng.u8(0..3) == 0).then(|| CanaryThen::Pause.to_string()),
+            ..Canary::percent(self.rng.u32(10..=50))
         }
     }
 

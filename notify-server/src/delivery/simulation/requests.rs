@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use notify_core::{
-    CreateNotification, NotificationContent, NotificationId, Platform, ProviderKind, Request,
+    Canary, CreateNotification, NotificationContent, NotificationId, Platform, ProviderKind,
+    Request,
 };
 
 use super::audiences::AudienceKind;
@@ -40,6 +41,8 @@ pub(super) struct NotificationDraft {
     pub(super) ttl: Option<u32>,
     pub(super) collapse_key: Option<String>,
     pub(super) due_in_ms: Option<i64>,
+    pub(super) per_minute: Option<u32>,
+    pub(super) canary: Option<Canary>,
 }
 
 /// A request in flight.
@@ -130,6 +133,8 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         ttl_seconds: draft.ttl,
         send_at: send_at.map(notify_core::Timestamp::as_ms),
         collapse_key: draft.collapse_key,
+        per_minute: draft.per_minute,
+        canary: draft.canary,
         content: NotificationContent {
             tags: draft.tagged.then(|| vec![TAG.into()]),
             ..NotificationContent::default()
@@ -137,6 +142,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         ..CreateNotification::default()
     };
     let replaces = request.collapse_key.is_some();
+    let has_canary = request.canary.is_some();
     let body = serde_json::to_string(&request).expect("a request is JSON");
     let valid = request.validate(at).expect("the draft is valid");
     let condition = valid.recipients.condition(&|_| None).expect("the draft names no segment");
@@ -158,6 +164,8 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
             audience: draft.audience,
             ttl: draft.ttl,
             replaces,
+            per_minute: draft.per_minute,
+            has_canary,
             due_at: send_at.unwrap_or(at),
             is_scheduled: send_at.is_some(),
             accepted: RequestState::InFlight,

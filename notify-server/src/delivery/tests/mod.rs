@@ -11,6 +11,7 @@ mod fairness;
 mod guard;
 mod local;
 mod overlaps;
+mod pace;
 mod panics;
 mod pausing;
 mod provider_errors;

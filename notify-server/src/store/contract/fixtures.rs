@@ -176,6 +176,7 @@ fn notification(target: Target, request: String) -> NewNotification {
         collapse_key: None,
         campaign: None,
         poll: None,
+        canary: None,
         at: NOW,
     }
 }

@@ -70,6 +70,7 @@ mod apps;
 mod audiences;
 mod breakers;
 pub(in crate::store) mod campaigns;
+mod canaries;
 pub(super) mod deliveries;
 mod delivery;
 mod devices;

@@ -16,7 +16,8 @@ use crate::store::sql::{
 };
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, UserNo, platform_of};
 
-/// A dispatch: one notification on one platform, and with `send_at_local` also in one zone.
+/// A dispatch: one notification on one platform. With `send_at_local` or a canary, it has only a portion of
+/// the devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dispatch {
     /// The number of the dispatch.
@@ -57,8 +58,8 @@ pub struct Dispatch {
     pub due_at: Timestamp,
     /// `ttl_seconds` of the request, counted from `due_at`.
     pub ttl_seconds: u32,
-    /// The devices that the dispatch includes, by their offset from UTC.
-    pub zone: Zone,
+    /// The portion of the audience that the dispatch has.
+    pub portion: Portion,
     /// When the first dispatch of the notification was created.
     pub started_at: Timestamp,
     /// Until when the dispatch is paused: until it expires, unless a request resumes the notification
@@ -88,38 +89,84 @@ pub struct Intervention {
     pub paused_until: Option<Timestamp>,
 }
 
-/// The devices that a dispatch includes, by their offset from UTC (`send_at_local`).
+/// The portion of an audience that a dispatch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Zone {
+pub enum Portion {
     /// All devices.
     All,
-    /// The devices with this offset, in minutes.
-    Offset(i64),
+    /// With `send_at_local`: the devices with this offset from UTC, in minutes.
+    Zone(i64),
     /// The devices whose offset changed after the first zone was due, and that got the notification
     /// in no zone.
     CatchUp,
+    /// The canary: this share of the devices, in percent.
+    Canary(u32),
+    /// The devices that are not in a canary of this share.
+    Rest(u32),
 }
 
-impl Zone {
-    /// The code in tables: for an offset, the offset in minutes. Codes never change.
+/// The code of a canary is the sum of this number and its share.
+pub(super) const CANARY_CODE: i64 = 30_000;
+/// The code of the rest is the sum of this number and the share of the canary.
+pub(super) const REST_CODE: i64 = 31_000;
+
+impl Portion {
+    /// The code in tables: for a zone, the offset in minutes. Codes never change.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
             Self::All => 32_767,
-            Self::Offset(minutes) => minutes,
+            Self::Zone(minutes) => minutes,
             Self::CatchUp => 32_766,
+            Self::Canary(percent) => CANARY_CODE + i64::from(percent),
+            Self::Rest(percent) => REST_CODE + i64::from(percent),
         }
     }
 
-    /// The zone of a code.
+    /// The portion of a code.
     #[must_use]
     pub fn from_code(code: i64) -> Self {
         match code {
             32_767 => Self::All,
             32_766 => Self::CatchUp,
-            minutes => Self::Offset(minutes),
+            REST_CODE..32_766 => Self::Rest(percent_of(code - REST_CODE)),
+            CANARY_CODE..REST_CODE => Self::Canary(percent_of(code - CANARY_CODE)),
+            minutes => Self::Zone(minutes),
         }
     }
+
+    /// Whether the devices of the portion depend on their offset from UTC.
+    #[must_use]
+    pub fn depends_on_zone(self) -> bool {
+        match self {
+            Self::Zone(_) | Self::CatchUp => true,
+            Self::All | Self::Canary(_) | Self::Rest(_) => false,
+        }
+    }
+
+    /// Whether the portion can have a device, whatever the time zone of the device is.
+    #[must_use]
+    pub fn may_have(self, notification: NotificationNo, key: DeviceKey) -> bool {
+        match self {
+            Self::All | Self::Zone(_) | Self::CatchUp => true,
+            Self::Canary(percent) => is_in_canary(notification, key, percent),
+            Self::Rest(percent) => !is_in_canary(notification, key, percent),
+        }
+    }
+}
+
+fn percent_of(code: i64) -> u32 {
+    u32::try_from(code).unwrap_or_default()
+}
+
+/// Whether a canary of this share has a device. Each notification draws other devices, and always the same
+/// ones.
+pub(super) fn is_in_canary(notification: NotificationNo, key: DeviceKey, percent: u32) -> bool {
+    // The output function of SplitMix64 spreads numbers that differ in a few bits.
+    let mut hash = notification.0.cast_unsigned().rotate_left(32) ^ key.0.cast_unsigned();
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (hash ^ (hash >> 31)) % 100 < u64::from(percent)
 }
 
 /// How the devices of a dispatch are selected.
@@ -244,6 +291,20 @@ pub struct DeviceBatch {
     pub end: bool,
 }
 
+impl DeviceBatch {
+    /// Keeps the devices up to the `count`th match, or the first one if `count` is 0. The others are left for
+    /// the next page.
+    pub fn keep_first(&mut self, count: u32, matches: impl Fn(&AudienceDevice) -> bool) {
+        let mut places = (0..self.devices.len()).filter(|place| matches(&self.devices[*place]));
+        let last = places.nth(count.saturating_sub(1) as usize);
+        if let (Some(last), Some(_)) = (last, places.next()) {
+            self.devices.truncate(last + 1);
+            self.to = self.devices[last].key;
+            self.end = false;
+        }
+    }
+}
+
 /// Reads a dispatch.
 ///
 /// # Errors
@@ -253,7 +314,7 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
              p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
-             n.ttl_seconds, d.zone, n.started_at, d.named_users, n.audience, d.paused_until
+             n.ttl_seconds, d.portion, n.started_at, d.named_users, n.audience, d.paused_until
              from dispatches d join notifications n on n.no = d.notification_no
              join apps a on a.no = n.app_no
              left join polls p on p.notification_no = n.no
@@ -378,7 +439,7 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
         canceled: row.get(14)?,
         due_at: Timestamp(row.get(15)?),
         ttl_seconds: row.get(16)?,
-        zone: Zone::from_code(row.get(17)?),
+        portion: Portion::from_code(row.get(17)?),
         started_at: Timestamp(row.get(18)?),
         paused_until: row.get::<Option<i64>>(21)?.map(Timestamp),
     })
@@ -404,7 +465,8 @@ pub(crate) struct AudienceQuery {
     until: DeviceKey,
     source: AudienceSource,
     matching: Option<Matching>,
-    zone: Zone,
+    notification: NotificationNo,
+    portion: Portion,
     /// When the first dispatch of the notification was created.
     started_at: Timestamp,
 }
@@ -426,21 +488,24 @@ impl AudienceQuery {
             app: dispatch.app,
             until: dispatch.until,
             source: dispatch.source.clone(),
-            zone: dispatch.zone,
+            notification: dispatch.notification,
+            portion: dispatch.portion,
             started_at: dispatch.started_at,
         }
     }
 
-    /// Whether a device belongs to the zone of the dispatch. Named devices always do, since the
-    /// dispatch of each zone names only the devices of that zone.
+    /// Whether a device belongs to the portion of the dispatch. Named devices always do, since the
+    /// dispatch of each portion names only the devices of that portion.
     fn includes(&self, scanned: &ScannedDevice) -> bool {
         if self.names_devices() {
             return true;
         }
-        match self.zone {
-            Zone::All => true,
-            Zone::Offset(minutes) => scanned.offset == minutes,
-            Zone::CatchUp => scanned.device.zone_changed,
+        match self.portion {
+            Portion::Zone(minutes) => scanned.offset == minutes,
+            Portion::CatchUp => scanned.device.zone_changed,
+            Portion::All | Portion::Canary(_) | Portion::Rest(_) => {
+                self.portion.may_have(self.notification, scanned.device.key)
+            }
         }
     }
 
@@ -452,7 +517,7 @@ impl AudienceQuery {
     fn scanned_device_of(&self, row: &Row<'_>) -> sql::Result<ScannedDevice> {
         let mut device = device_of(row)?;
         let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
-        device.zone_changed = self.zone != Zone::All
+        device.zone_changed = self.portion.depends_on_zone()
             && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
         Ok(ScannedDevice { device, offset: row.get(9)? })
     }
@@ -467,7 +532,7 @@ pub(crate) struct KeyRange {
     pub(crate) to: DeviceKey,
 }
 
-/// A device of any zone, and its offset.
+/// A device of any portion, and its offset.
 struct ScannedDevice {
     device: AudienceDevice,
     /// The offset from UTC, in minutes.
@@ -496,7 +561,7 @@ pub(super) fn read_batch(
         let keys = Keys { after: after.0, to: query.until.0 };
         let wanted = usize::try_from(rows_max).unwrap_or(usize::MAX);
         let matched = Matcher::new(connection, query.app, matching)?.next_matches(keys, wanted)?;
-        let devices = filter_zone(query, read_keys(connection, query, &matched.keys)?);
+        let devices = filter_portion(query, read_keys(connection, query, &matched.keys)?);
         let to = DeviceKey(matched.to);
         return Ok(DeviceBatch { devices, to, end: to >= query.until });
     }
@@ -507,7 +572,7 @@ pub(super) fn read_batch(
         Some(last) if is_full => last.device.key,
         Some(_) | None => query.until,
     };
-    Ok(DeviceBatch { devices: filter_zone(query, scanned), to, end: to >= query.until })
+    Ok(DeviceBatch { devices: filter_portion(query, scanned), to, end: to >= query.until })
 }
 
 /// Reads the devices of an audience in a range of keys, at most `rows_max`.
@@ -528,9 +593,9 @@ pub(crate) fn devices_in_range(
             matches.extend(matched.keys);
             rest.after = matched.to;
         }
-        return Ok(filter_zone(query, read_keys(connection, query, &matches)?));
+        return Ok(filter_portion(query, read_keys(connection, query, &matches)?));
     }
-    Ok(filter_zone(query, read_rows(connection, query, keys, rows_max)?))
+    Ok(filter_portion(query, read_rows(connection, query, keys, rows_max)?))
 }
 
 /// Reads devices by key. `keys` are sorted.
@@ -565,13 +630,13 @@ fn read_keys(
     Ok(devices)
 }
 
-/// Keeps the devices that belong to the zone of the dispatch.
-fn filter_zone(query: &AudienceQuery, scanned: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
-    let in_zone = scanned.into_iter().filter(|scanned| query.includes(scanned));
-    in_zone.map(|scanned| scanned.device).collect()
+/// Keeps the devices that belong to the portion of the dispatch.
+fn filter_portion(query: &AudienceQuery, scanned: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
+    let included = scanned.into_iter().filter(|scanned| query.includes(scanned));
+    included.map(|scanned| scanned.device).collect()
 }
 
-/// Reads the devices of all zones in a range of keys, at most `rows_max`.
+/// Reads the devices of all portions in a range of keys, at most `rows_max`.
 fn read_rows(
     connection: &Connection,
     query: &AudienceQuery,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use notify_core::{TTL_SECONDS_MAX, Timestamp, WebhookEventType};
 
 use crate::reasons::NO_SUCH_DEVICE;
+use crate::store::delivery::dispatch::REST_CODE;
 use crate::store::event::{self, EventRefs};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
@@ -117,8 +118,11 @@ pub(super) fn end(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let status = if canceled { "canceled" } else { "completed" };
-    tx.prepare_cached("update notifications set status = ?2, completed_at = ?3 where no = ?1")?
-        .execute(params![notification.0, status, at.as_ms()])?;
+    tx.prepare_cached(
+        "update notifications set status = ?2, completed_at = ?3, canary_check_at = null,
+         canary_judge_at = null where no = ?1",
+    )?
+    .execute(params![notification.0, status, at.as_ms()])?;
     record_completion_event(tx, notification, canceled, at)
 }
 
@@ -281,14 +285,31 @@ pub(crate) fn cancel_retries_of_dispatch(
 /// expire. A dispatch without a time of expiry waits as long as the longest `ttl_seconds`, and expires
 /// then.
 pub(crate) fn hold(tx: &Connection, notification: NotificationNo) -> Result<(), StoreError> {
+    hold_from(tx, notification, i64::MIN)
+}
+
+/// Keeps the rest of an audience from being sent until its canary is judged. Its dispatches wait as those
+/// of a paused notification do.
+pub(super) fn hold_rest(tx: &Connection, notification: NotificationNo) -> Result<(), StoreError> {
+    hold_from(tx, notification, REST_CODE)
+}
+
+/// Holds the open dispatches of a notification whose portions have at least this code.
+fn hold_from(
+    tx: &Connection,
+    notification: NotificationNo,
+    portion: i64,
+) -> Result<(), StoreError> {
     let dispatches = tx
         .prepare_cached(
             "update dispatches set paused_until = due_at + 1000 * coalesce(
               (select nullif(n.ttl_seconds, 0) from notifications n
                where n.no = notification_no), ?2)
-             where notification_no = ?1 and completed_at is null returning no",
+             where notification_no = ?1 and completed_at is null and portion >= ?3 returning no",
         )?
-        .query_map([notification.0, i64::from(TTL_SECONDS_MAX)], |row| row.get(0).map(DispatchNo))?
+        .query_map([notification.0, i64::from(TTL_SECONDS_MAX), portion], |row| {
+            row.get(0).map(DispatchNo)
+        })?
         .collect::<Result<Vec<_>, _>>()?;
     dispatches.into_iter().try_for_each(|dispatch| hold_retries(tx, dispatch))
 }
@@ -309,7 +330,8 @@ pub(super) fn hold_retries(tx: &Connection, dispatch: DispatchNo) -> Result<(), 
     Ok(())
 }
 
-/// Ends the pause of the dispatches of a notification.
+/// Ends the pause of the dispatches of a notification. The rest of an audience waits until its canary is
+/// judged.
 pub(crate) fn release(
     tx: &Connection,
     notification: NotificationNo,
@@ -318,9 +340,13 @@ pub(crate) fn release(
     let dispatches = tx
         .prepare_cached(
             "update dispatches set paused_until = null
-             where notification_no = ?1 and paused_until is not null returning no",
+             where notification_no = ?1 and paused_until is not null
+             and not (portion >= ?2 and portion < ?3 and exists
+              (select 1 from notifications n
+               where n.no = notification_no and n.canary_check_at is not null))
+             returning no",
         )?
-        .query_map([notification.0], |row| row.get(0).map(DispatchNo))?
+        .query_map([notification.0, REST_CODE, REST_CODE + 100], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     for dispatch in dispatches {
         tx.prepare_cached(

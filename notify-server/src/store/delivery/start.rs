@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use notify_core::{AppId, NotificationId, Platform, Timestamp};
+use notify_core::{AppId, CanaryPlan, NotificationId, Platform, Timestamp};
 
 use crate::failpoint::{self, Stage};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{dispatch, page, retry, zones};
+use crate::store::delivery::{canary, dispatch, page, retry, zones};
 use crate::store::device::{IdLists, NamedIds, keys_by_ids};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{platforms_of, unexpected_value, uuid_at};
@@ -15,8 +15,8 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, params, seq_of};
 use crate::store::{
     Agenda, AppNo, AudienceDevice, AudienceSource, DeliveryChange, DeviceKey, Dispatch, DispatchNo,
-    NotificationNo, OpenedDispatch, Opening, Operation, PageClaim, StartDue, StartHook,
-    StartInAccept, Started, StoreError, UserNo, Zone, platform_code, user,
+    NotificationNo, OpenedDispatch, Opening, Operation, PageClaim, Portion, StartDue, StartHook,
+    StartInAccept, Started, StoreError, UserNo, platform_code, user,
 };
 
 /// A notification that is due.
@@ -32,6 +32,8 @@ pub(super) struct DueNotification {
     pub(super) due_at: Timestamp,
     /// Whether the notification is paused: its audience is fixed, and nothing is sent.
     pub(super) is_paused: bool,
+    /// The canary of the notification.
+    pub(super) canary: Option<CanaryPlan>,
 }
 
 /// The data for rendering a dispatch to a single device.
@@ -91,6 +93,7 @@ pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started,
         start_notification(tx, &notification, rendering, start_due, &mut started)?;
     }
     started.dispatches.extend(zones::due(tx, start_due.now, start_due.limit)?);
+    canary::check_due(tx, start_due.now, start_due.limit)?;
     started.agenda = agenda(tx, start_due.now)?;
     Ok(started)
 }
@@ -141,7 +144,7 @@ fn read_due(
              coalesce(n.audience_until, a.device_sequence), n.due_at,
              n.names_devices = 1 and n.audience is null
              and not exists (select 1 from polls p where p.notification_no = n.no),
-             n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null
+             n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null, n.canary
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
@@ -157,6 +160,7 @@ fn read_due(
                 audience: row.get(4)?,
                 due_at: Timestamp(row.get(5)?),
                 is_paused: row.get(12)?,
+                canary: row.get::<Option<String>>(13)?.as_deref().and_then(canary::plan_of),
             };
             let may_be_single: bool = row.get(6)?;
             let rendering = match &due.naming_request {
@@ -199,7 +203,8 @@ fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
         .query_row([], |row| row.get(0).map(Timestamp))
         .optional()?;
     let zone_due = zones::next_due(connection)?;
-    Ok(due.into_iter().chain(zone_due).min())
+    let canary_due = canary::next_check(connection)?;
+    Ok(due.into_iter().chain(zone_due).chain(canary_due).min())
 }
 
 /// Starts one notification. A notification to a single device is opened at once, if the caller may
@@ -238,6 +243,7 @@ fn start_notification(
     if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
         && let Some([NamedDevice { key, user: None }]) = part.named.as_deref()
         && !due.is_paused
+        && due.canary.is_none()
         && opening.lanes.contains(&(due.app, part.platform))
         && let Some(device) = dispatch::read_device(tx, *key, rendering.tag.as_deref())?
         && device.eligible
@@ -247,21 +253,34 @@ fn start_notification(
         started.opened.push(opened);
         return Ok(());
     }
-    for part in &parts {
-        let no = insert_dispatch(tx, due, part, Zone::All, due.due_at)?;
-        let names_only_unknown_ids = part.named.as_ref().is_some_and(Vec::is_empty);
-        if names_only_unknown_ids {
-            settle::apply_delta(
-                tx,
-                no,
-                PendingDelta { scan_done: true, ..PendingDelta::default() },
-                now,
-            )?;
-        } else {
-            started.dispatches.push(no);
+    if let Some(plan) = due.canary {
+        started.dispatches.extend(canary::start(tx, due, plan, parts, now)?);
+    } else {
+        for part in &parts {
+            let dispatch = start_dispatch(tx, due, part, Portion::All, now)?;
+            started.dispatches.extend(dispatch);
         }
     }
     if due.is_paused { settle::hold(tx, due.no) } else { Ok(()) }
+}
+
+/// Writes a dispatch and returns its number. A dispatch that names no device ends at once, and is not
+/// returned.
+pub(super) fn start_dispatch(
+    tx: &mut WriteTx<'_>,
+    due: &DueNotification,
+    part: &PlatformAudience,
+    portion: Portion,
+    now: Timestamp,
+) -> Result<Option<DispatchNo>, StoreError> {
+    let no = insert_dispatch(tx, due, part, portion, due.due_at)?;
+    let names_no_device = part.named.as_ref().is_some_and(Vec::is_empty);
+    if !names_no_device {
+        return Ok(Some(no));
+    }
+    let delta = PendingDelta { scan_done: true, ..PendingDelta::default() };
+    settle::apply_delta(tx, no, delta, now)?;
+    Ok(None)
 }
 
 /// Writes a dispatch to a single device, and its only page.
@@ -279,7 +298,7 @@ fn open_single(
     let no = tx
         .prepare_insert(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
-             zone, due_at, scan_done, open_pages) values (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, 1, 1)",
+             portion, due_at, scan_done, open_pages) values (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, 1, 1)",
         )?
         .insert(
             due.app,
@@ -289,7 +308,7 @@ fn open_single(
                 device.key.0.to_be_bytes().to_vec(),
                 until.0,
                 part.unknown,
-                Zone::All.code(),
+                Portion::All.code(),
                 due.due_at.as_ms(),
             ],
         )?;
@@ -329,7 +348,7 @@ fn open_single(
         canceled: false,
         due_at: due.due_at,
         ttl_seconds: rendering.ttl_seconds,
-        zone: Zone::All,
+        portion: Portion::All,
         started_at: now,
         paused_until: None,
     };
@@ -413,7 +432,7 @@ pub(super) fn insert_dispatch(
     tx: &Connection,
     due: &DueNotification,
     part: &PlatformAudience,
-    zone: Zone,
+    portion: Portion,
     due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
     let named = part.named.as_ref();
@@ -427,7 +446,7 @@ pub(super) fn insert_dispatch(
     let no = tx
         .prepare_insert(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
-             zone, due_at, named_users) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             portion, due_at, named_users) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .insert(
             due.app,
@@ -438,7 +457,7 @@ pub(super) fn insert_dispatch(
                 DeviceKey::before_first(due.app, part.platform).0,
                 DeviceKey::new(due.app, part.platform, due.audience).0,
                 part.unknown,
-                zone.code(),
+                portion.code(),
                 due_at.as_ms(),
                 users.as_deref().map(bytes_of_users),
             ],

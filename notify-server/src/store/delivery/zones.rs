@@ -13,7 +13,7 @@ use crate::store::sql::row::platforms_of;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{
-    AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, UserNo, Zone, platform_of,
+    AppNo, DeviceKey, DispatchNo, NotificationNo, Portion, StoreError, UserNo, platform_of,
 };
 
 /// How often a notification is checked while some of its zones are not due, in milliseconds.
@@ -65,6 +65,7 @@ pub(super) fn due(
                     audience: row.get(4)?,
                     due_at: now,
                     is_paused: row.get(9)?,
+                    canary: None,
                 },
                 has_started: row.get(5)?,
                 time: Timestamp(row.get(6)?),
@@ -127,7 +128,7 @@ fn start_due_zones(
             tx,
             &local.due,
             part,
-            Zone::Offset(*offset),
+            Portion::Zone(*offset),
             local.due_at(*offset),
         )?);
     }
@@ -213,7 +214,7 @@ fn unstarted_zones(
         "select z.platform, z.utc_offset_minutes from device_zones z
          where z.app_no = ?1 and z.devices > 0 and not exists
          (select 1 from dispatches d where d.notification_no = ?2 and d.platform = z.platform
-          and d.zone = z.utc_offset_minutes)",
+          and d.portion = z.utc_offset_minutes)",
     )?;
     let zones = zones
         .query_map([local.due.app.0, local.due.no.0], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -287,10 +288,10 @@ fn start_catch_up(
         .prepare_cached(
             "select platform, max(until) from dispatches d where notification_no = ?1
              and not exists (select 1 from dispatches s
-              where s.notification_no = ?1 and s.platform = d.platform and s.zone = ?2)
+              where s.notification_no = ?1 and s.platform = d.platform and s.portion = ?2)
              group by platform",
         )?
-        .query_map([local.due.no.0, Zone::CatchUp.code()], |row| {
+        .query_map([local.due.no.0, Portion::CatchUp.code()], |row| {
             Ok((platform_of(row.get(0)?), DeviceKey(row.get(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -307,7 +308,7 @@ fn start_catch_up(
                 tx,
                 &due,
                 &PlatformAudience::scanned(platform),
-                Zone::CatchUp,
+                Portion::CatchUp,
                 now,
             )
         })

@@ -19,8 +19,8 @@ use crate::store::device::{count_all, count_enabled, keys_by_ids};
 use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Type, list_of, params};
 use crate::store::{
-    AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Reach,
-    Reached, SEQUENCE_MAX, StoreError, UserNo, platform_code, user,
+    AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Portion,
+    Reach, Reached, SEQUENCE_MAX, StoreError, UserNo, platform_code, user,
 };
 
 /// The facts about one notification and one device.
@@ -32,6 +32,19 @@ pub struct DeliveryFacts {
     pub device: DeviceFacts,
     /// The progress of the delivery.
     pub progress: DeliveryProgress,
+    /// The canary, if the notification has one and has started.
+    pub canary: Option<CanaryFacts>,
+}
+
+/// The canary of a notification, and whether it has a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CanaryFacts {
+    /// Whether the device is in the canary.
+    pub has_device: bool,
+    /// Whether the canary was judged.
+    pub is_judged: bool,
+    /// When it is judged, at the earliest; `None` before its first check, and afterwards.
+    pub judge_at: Option<Timestamp>,
 }
 
 /// The fields of a notification that decide which devices get it.
@@ -161,7 +174,8 @@ pub(super) fn read(
         Some(tag) => device_has_tag(connection, key, tag)?,
         None => false,
     };
-    // A notification at a local time has a dispatch for each zone that was due.
+    // A notification at a local time has a dispatch for each zone that was due, and one with a canary has
+    // another for the rest.
     let dispatch_numbers = connection
         .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
         .query_map([notification_no.0, platform_code(key.platform())], |row| {
@@ -176,8 +190,16 @@ pub(super) fn read(
     let mut is_named_by_a_dispatch = false;
     let current_user = user::user_of(connection, key)?;
     let (mut user_changed, mut due_at) = (false, notification.due_at);
+    let mut canary = None;
     for dispatch_no in dispatch_numbers {
         let dispatch = read_dispatch(connection, dispatch_no)?;
+        if let Portion::Canary(_) = dispatch.portion {
+            let has_device = dispatch.portion.may_have(notification_no, key);
+            canary = Some(read_canary(connection, notification_no, has_device)?);
+        }
+        if !dispatch.portion.may_have(notification_no, key) {
+            continue;
+        }
         is_named_by_a_dispatch |= dispatch_names(&dispatch, key);
         let named_user = user_in(&dispatch, key);
         user_changed |= named_user.is_some() && named_user != current_user;
@@ -206,7 +228,26 @@ pub(super) fn read(
         None => None,
     };
     let device = DeviceFacts { is_named, has_tag, user_changed, unmet, ..device_facts };
-    Ok(DeliveryFacts { notification, device, progress })
+    Ok(DeliveryFacts { notification, device, progress, canary })
+}
+
+fn read_canary(
+    connection: &Connection,
+    no: NotificationNo,
+    has_device: bool,
+) -> Result<CanaryFacts, StoreError> {
+    let facts = connection
+        .prepare_cached(
+            "select canary_check_at is null, canary_judge_at from notifications where no = ?1",
+        )?
+        .query_row([no.0], |row| {
+            Ok(CanaryFacts {
+                has_device,
+                is_judged: row.get(0)?,
+                judge_at: row.get::<Option<i64>>(1)?.map(Timestamp),
+            })
+        })?;
+    Ok(facts)
 }
 
 /// Whether a dispatch has a list of devices and the device is on it.

@@ -149,7 +149,7 @@ impl Params for &[Value<'_>] {
         take(self)
     }
 }
-params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17);
+params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18);
 
 impl Param for Value<'_> {
     /// Not used: `KIND` is the type of an absent parameter, and an absent value is [`Value::Null`].

@@ -6,13 +6,14 @@ use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::RestartableServer;
 
 use super::{dying, ensure_aborted};
-use crate::load::{Load, settle};
+use crate::load::{GRANTS, Load, settle};
 use crate::{CREDIT, FEW, launch};
 
 /// The operations, and the number of the hit at which the process ends: the first page, one among many, and
 /// the last page of a notification.
-const WRITES: [(&str, &[u32]); 5] = [
+const WRITES: [(&str, &[u32]); 6] = [
     ("start", &[1]),
+    (GRANTS, &[1, 3]),
     ("open_page", &[1, 3]),
     ("checkpoint", &[1, 3, 5]),
     ("claim_retries", &[1]),

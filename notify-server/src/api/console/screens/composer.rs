@@ -5,9 +5,9 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use notify_core::json::JsonObject;
 use notify_core::{
-    AndroidSettings, Audience, CreateNotification, IosSettings, MessengerSettings,
-    NotificationContent, NotificationTranslations, Platform, Request, Timestamp, WebPushAction,
-    WebPushSettings,
+    AndroidSettings, Audience, Canary, CanaryThen, CreateNotification, IosSettings,
+    MessengerSettings, NotificationContent, NotificationTranslations, Platform, Request, Timestamp,
+    WebPushAction, WebPushSettings,
 };
 use serde_json::Value;
 
@@ -65,6 +65,9 @@ pub(super) struct Composer {
     pub(super) priority: String,
     pub(super) ttl: String,
     pub(super) collapse_key: String,
+    /// Most first attempts per minute.
+    pub(super) per_minute: String,
+    pub(super) canary: CanaryFields,
     pub(super) android_sound: String,
     pub(super) badge: String,
     pub(super) ios_sound: String,
@@ -83,6 +86,39 @@ pub(super) struct Composer {
 pub(super) struct Button {
     pub(super) title: String,
     pub(super) url: String,
+}
+
+/// The fields of a canary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CanaryFields {
+    /// Empty if there is no canary.
+    pub(super) percent: String,
+    pub(super) wait_seconds: String,
+    pub(super) max_failed_percent: String,
+    /// Whether the notification pauses after a canary that did not fail.
+    pub(super) pauses: bool,
+}
+
+impl CanaryFields {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn compose(&self, problems: &mut Vec<String>) -> Option<Canary> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(Canary {
+            percent: number(&self.percent, "canary.percent", problems),
+            wait_seconds: number(&self.wait_seconds, "canary.wait_seconds", problems),
+            max_failed_percent: number(
+                &self.max_failed_percent,
+                "canary.max_failed_percent",
+                problems,
+            ),
+            then: self.pauses.then(|| CanaryThen::Pause.to_string()),
+        })
+    }
 }
 
 /// The request that a form makes.
@@ -164,6 +200,13 @@ impl Composer {
             priority: text("priority"),
             ttl: text("ttl"),
             collapse_key: text("collapse_key"),
+            per_minute: text("per_minute"),
+            canary: CanaryFields {
+                percent: text("canary_percent"),
+                wait_seconds: text("canary_wait"),
+                max_failed_percent: text("canary_max_failed"),
+                pauses: form.text("canary_pause") == "1",
+            },
             android_sound: text("android_sound"),
             badge: text("badge"),
             ios_sound: text("ios_sound"),
@@ -237,6 +280,13 @@ impl Composer {
             priority: text(&request["priority"]),
             ttl: text(&request["ttl_seconds"]),
             collapse_key: text(&request["collapse_key"]),
+            per_minute: text(&request["per_minute"]),
+            canary: CanaryFields {
+                percent: text(&request["canary"]["percent"]),
+                wait_seconds: text(&request["canary"]["wait_seconds"]),
+                max_failed_percent: text(&request["canary"]["max_failed_percent"]),
+                pauses: request["canary"]["then"] == CanaryThen::Pause.as_str(),
+            },
             android_sound: text(&request["android_settings"]["sound"]),
             badge: text(&request["ios_settings"]["badge"]),
             ios_sound: text(&request["ios_settings"]["sound"]),
@@ -274,6 +324,8 @@ impl Composer {
             collapse_key: optional(&self.collapse_key),
             silent: self.is_silent.then_some(true),
             personalize: self.is_personal.then_some(true),
+            per_minute: number(&self.per_minute, "per_minute", &mut problems),
+            canary: self.canary.compose(&mut problems),
             ..CreateNotification::default()
         };
         let body = serde_json::to_vec(&request).expect("a request is made of texts and numbers");
@@ -474,11 +526,17 @@ impl Composer {
         options.extend(one("ttl", &self.ttl));
         options.extend(one("priority", &self.priority));
         options.extend(one("collapse-key", &self.collapse_key));
-        let flags = match (self.is_silent, self.is_personal) {
-            (true, _) => " --silent",
-            (false, true) => " --personalize",
-            (false, false) => "",
-        };
+        options.extend(one("per-minute", &self.per_minute));
+        options.extend(one("canary", &self.canary.percent));
+        options.extend(one("canary-wait", &self.canary.wait_seconds));
+        options.extend(one("canary-max-failed", &self.canary.max_failed_percent));
+        let flags = [
+            (self.is_silent, " --silent"),
+            (self.is_personal && !self.is_silent, " --personalize"),
+            (self.canary.pauses, " --canary-pause"),
+        ];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| *flag);
+        let flags: String = flags.collect();
         let options = options.iter().map(|(name, value)| {
             let value = format::argument(value);
             // A value that begins with `-` could be read as an option.
@@ -509,7 +567,8 @@ impl Composer {
 
     /// Whether a setting of the delivery is given.
     pub(super) fn has_delivery_settings(&self) -> bool {
-        [&self.priority, &self.ttl, &self.collapse_key].iter().any(|text| !text.is_empty())
+        let texts = [&self.priority, &self.ttl, &self.collapse_key, &self.per_minute];
+        texts.iter().any(|text| !text.is_empty()) || !self.canary.is_empty()
     }
 
     /// The number of devices that the operator typed.
@@ -622,6 +681,33 @@ mod tests {
                 "ios_options.relevance_score: must be a number",
                 "android_options.notification_count: must be a whole number",
             ]
+        );
+    }
+
+    #[test]
+    fn rate_and_canary_fill_the_request_and_back() {
+        let composer = Composer::of_form(&form(
+            "text=Hi&platform=ios&per_minute=600&canary_percent=5&canary_wait=60\
+             &canary_max_failed=1&canary_pause=1",
+        ));
+        let expected = serde_json::json!({"text": "Hi", "platforms": ["ios"], "per_minute": 600,
+            "canary": {"percent": 5, "wait_seconds": 60, "max_failed_percent": 1,
+                "then": "pause"}});
+        assert_eq!(body(&composer), expected);
+        let again = sent_again(&expected.to_string());
+        assert!(!again.is_json && again.canary == composer.canary, "{again:?}");
+        assert_eq!(
+            composer.command().as_deref(),
+            Some(
+                "notify send --canary-pause --text Hi --platform ios --per-minute 600 --canary 5 \
+                 --canary-wait 60 --canary-max-failed 1"
+            )
+        );
+        assert!(composer.has_delivery_settings());
+        let wrong = Composer::of_form(&form("per_minute=x&canary_percent=y&canary_pause=1"));
+        assert_eq!(
+            wrong.compose().problems,
+            ["per_minute: must be a whole number", "canary.percent: must be a whole number"]
         );
     }
 

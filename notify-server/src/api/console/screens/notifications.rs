@@ -438,6 +438,7 @@ fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Opt
         | Step::HasTag
         | Step::Enabled
         | Step::HasAddress
+        | Step::Canary
         | Step::Waiting
         | Step::Attempted
         | Step::NextAttempt

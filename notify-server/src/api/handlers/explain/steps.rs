@@ -10,7 +10,7 @@ use notify_core::{
 };
 
 use crate::reasons;
-use crate::store::{DeliveryFacts, DeliveryProgress, DeviceFacts, Outcome};
+use crate::store::{CanaryFacts, DeliveryFacts, DeliveryProgress, DeviceFacts, Outcome};
 
 /// The current status of the provider of the device's platform.
 pub(super) struct Channel {
@@ -57,6 +57,7 @@ impl ExplanationBuilder<'_> {
             Some(at) => self.add_proven_state(at),
             None => self.add_current_state(),
         };
+        self.add_canary();
         self.add_language();
         match &self.facts.progress {
             DeliveryProgress::None => self.add_not_started(is_eligible),
@@ -280,6 +281,14 @@ impl ExplanationBuilder<'_> {
         *user_changed || unmet.is_some()
     }
 
+    /// Adds that the device is in the canary.
+    fn add_canary(&mut self) {
+        if self.facts.canary.as_ref().is_some_and(|canary| canary.has_device) {
+            let detail = "is in the canary, which gets the notification first";
+            self.add(None, StepKind::Canary, detail);
+        }
+    }
+
     /// Adds which texts the device gets, if the notification has translations.
     fn add_language(&mut self) {
         let (notification, device) = (&self.facts.notification, &self.facts.device);
@@ -373,11 +382,27 @@ impl ExplanationBuilder<'_> {
             self.add(None, StepKind::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
-        self.add(
-            None,
-            StepKind::Waiting,
-            "the device's turn has not come, or its attempt is under way",
-        );
+        let open_canary = self.facts.canary.as_ref();
+        match open_canary.filter(|canary| !canary.has_device && !canary.is_judged) {
+            Some(CanaryFacts { judge_at, .. }) => {
+                let detail = match judge_at {
+                    Some(at) => format!(
+                        "is not in the canary, and waits until the canary is judged, at the \
+                         earliest at {}",
+                        time(*at)
+                    ),
+                    None => {
+                        "is not in the canary, and waits until the canary has been sent and judged"
+                            .to_owned()
+                    }
+                };
+                self.add(None, StepKind::Canary, detail);
+            }
+            None => {
+                let detail = "the device's turn has not come, or its attempt is under way";
+                self.add(None, StepKind::Waiting, detail);
+            }
+        }
         if !is_canceled {
             self.add_channel();
         }

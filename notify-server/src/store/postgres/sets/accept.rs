@@ -26,7 +26,8 @@ impl WriteSet for AcceptNotification {
     }
 
     fn fits(&self) -> bool {
-        self.notification.poll.is_none() && count_ids(&self.notification.target) <= IDS_MAX
+        let new = &self.notification;
+        new.poll.is_none() && new.canary.is_none() && count_ids(&new.target) <= IDS_MAX
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {

@@ -32,8 +32,8 @@ pub(super) fn complete(
     if ended.is_empty() {
         return Ok(());
     }
-    // A notification ends in this statement if nothing was canceled, it has no local time, and its
-    // application has no subscriber for the event of its end.
+    // A notification ends in this statement if nothing was canceled, it has no local time and no open
+    // canary, and its application has no subscriber for the event of its end.
     let counted_down = tx.query(
         "with ended as (
            update dispatches d set completed_at = g.at,
@@ -51,7 +51,8 @@ pub(super) fn complete(
          locked as materialized (
            select n.no, c.dispatches, c.at,
              n.open_dispatches = c.dispatches and n.local_time is null
-               and n.cancel_requested_at is null and n.app_no <> all ($3::bigint[]) as is_ordinary
+               and n.cancel_requested_at is null and n.canary_check_at is null
+               and n.app_no <> all ($3::bigint[]) as is_ordinary
            from counted c join notifications n on n.no = c.notification_no
            order by n.no for no key update of n)
          update notifications n set open_dispatches = n.open_dispatches - l.dispatches,

@@ -98,7 +98,7 @@ fn fill_tables(own: &PostgresBackend) {
          insert into device_counts (app_no, hour, platform, enabled, count)
          select a.no, n, 0, 1, 1 from apps a cross join generate_series(1, {rows}) n
          on conflict do nothing;
-         insert into dispatches (no, notification_no, platform, zone, due_at, cursor, until,
+         insert into dispatches (no, notification_no, platform, portion, due_at, cursor, until,
            scan_done, completed_at)
          select no, no, 0, 32767, 1, 0, 9, 1, 1 from notifications on conflict do nothing;
          insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished, targeted,

@@ -27,8 +27,9 @@ insert into campaign_feeds values (4, 2);
 insert into feed_items values (2, 0, 'a' || char(0) || 'b', 'https://example.com/1', null, 3);
 insert into notifications (no, app_no, id, origin, status, created_at, request, platforms, names_devices, ttl_seconds) values
     (1, 1, 'n-1', 'created', 'sending', 1, '{"text":"Hello"}', 3, 0, 60), (2, 1, 'N-1', 'reported', 'reported', 1, '{}', 0, 1, 0);
-update notifications set paused_at = 5, paused_reason = 'requested' where no = 1;
-insert into dispatches (no, notification_no, platform, zone, due_at, named, cursor, until, paused_until) values
+update notifications set paused_at = 5, paused_reason = 'requested', canary = '{"percent":5}',
+    canary_check_at = 9, canary_judge_at = 8, canary_progress = 3, next_grant_at = 7 where no = 1;
+insert into dispatches (no, notification_no, platform, portion, due_at, named, cursor, until, paused_until) values
     (5, 1, 0, 32767, 1, null, 0, 9, 9223372036854775807), (6, 1, 1, -720, 1, zeroblob(4000), 1, 1, null);
 insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded) values
     (8, 5, 1, 9, -5, 1, 3, 0), ((1 << 43) + 9, 5, 9, 10, -5, 1, 3, 0);

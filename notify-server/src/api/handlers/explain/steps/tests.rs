@@ -47,6 +47,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             language: None,
         },
         progress,
+        canary: None,
     }
 }
 
@@ -118,9 +119,33 @@ fn fails_condition(facts: &mut DeliveryFacts) {
     facts.device.unmet = Some("tag = vip".into());
 }
 
+fn has_canary(has_device: bool, judge_at: Option<Timestamp>) -> impl Fn(&mut DeliveryFacts) {
+    move |facts| {
+        facts.canary = Some(CanaryFacts { has_device, is_judged: false, judge_at });
+    }
+}
+
 fn rows_of_audiences() -> Vec<Row> {
     use ExplainedOutcome::*;
     vec![
+        (
+            with(facts(DeliveryProgress::NotReached), has_canary(false, Some(NEXT))),
+            Pending,
+            after_start("enabled has_address canary"),
+        ),
+        (
+            with(facts(DeliveryProgress::NotReached), has_canary(true, None)),
+            Pending,
+            after_start("enabled has_address canary waiting"),
+        ),
+        (
+            with(facts(DeliveryProgress::NotReached), |facts| {
+                has_canary(false, None)(facts);
+                facts.canary.as_mut().unwrap().is_judged = true;
+            }),
+            Pending,
+            after_start("enabled has_address waiting"),
+        ),
         (
             with(facts(DeliveryProgress::InOpenPage), has_another_user),
             NotTargeted,
