@@ -32,6 +32,7 @@ pub(crate) enum KeyKind {
 
 impl KeyKind {
     /// All kinds.
+    #[cfg(any(feature = "console", test))]
     pub(crate) const ALL: [Self; 3] = [Self::Api, Self::Publishable, Self::Admin];
 
     /// The prefix of keys of this kind.
