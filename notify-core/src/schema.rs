@@ -278,12 +278,8 @@ fn create_notification() -> ModelRules {
         json!({ "type": ["array", "null"], "minItems": 1, "items": platform() });
     let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
     let target = json!({ "anyOf": [platforms, android, ios, any, users] });
-    let schedule = json!({ "anyOf": [
-        { "properties": { "send_at": { "type": "null" } } },
-        { "properties": { "send_at_local": unset() } },
-    ] });
     ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, schedule, content(Some(silent_message()))] }))
+        .together(json!({ "allOf": [target, content(Some(silent_message()))] }))
 }
 
 fn canary() -> ModelRules {
