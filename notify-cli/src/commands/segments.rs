@@ -161,8 +161,8 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
     }
 }
 
-/// Warns about names in a condition that no device and no user has. The preview of a notification finds them. A failure of
-/// this request is not reported: the key may not permit it.
+/// Warns about names in a condition that no device and no user has. The preview of a notification finds them.
+/// A failure of this request is not reported: the key may not permit it.
 async fn warn_of_problems(notify: &Client, audience: &Audience) {
     let everyone = CreateNotification::to_platforms(Platform::ALL, "Preview");
     let preview = notify.notifications().preview(&everyone.audience(audience.clone())).await;

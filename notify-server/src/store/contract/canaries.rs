@@ -21,6 +21,11 @@ fn plan(then: CanaryThen) -> CanaryPlan {
     CanaryPlan { percent: 50, wait_seconds: 60, max_failed_percent: 5, then }
 }
 
+/// A message to every Android device with this canary.
+fn to_android(then: CanaryThen) -> NewNotification {
+    NewNotification { canary: Some(plan(then)), ..fixtures::broadcast(&[Platform::Android]) }
+}
+
 /// Starts a notification with a canary of half of the devices. Returns the dispatches of the canary and of
 /// the rest.
 async fn started(store: &Store, app: AppNo, new: NewNotification) -> (Dispatch, Dispatch) {
@@ -52,14 +57,11 @@ async fn send(store: &Store, canary: &Dispatch, outcome: Outcome) {
 async fn canary_and_rest_share_the_audience_and_the_rest_waits(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 40).await;
-    let scanned = || NewNotification {
-        canary: Some(plan(CanaryThen::Continue)),
-        ..fixtures::broadcast(&[Platform::Android])
-    };
+    let scanned = to_android(CanaryThen::Continue);
     let names: Vec<String> = (0..40).map(|number| format!("d{number:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let named = NewNotification { canary: scanned().canary, ..fixtures::direct(&names, &[]) };
-    for new in [scanned(), named] {
+    let named = NewNotification { canary: scanned.canary, ..fixtures::direct(&names, &[]) };
+    for new in [scanned, named] {
         let (canary, rest) = started(store, app, new).await;
         assert_eq!((canary.portion, rest.portion), (Portion::Canary(50), Portion::Rest(50)));
         let (first, others) = (keys(store, &canary).await, keys(store, &rest).await);
@@ -98,11 +100,7 @@ async fn a_canary_is_judged_after_its_wait(store: &Store) {
         let app = fixtures::app(store).await;
         webhook(store, app, &[WebhookEventType::NotificationPaused]).await;
         fixtures::devices(store, app, 10).await;
-        let new = NewNotification {
-            canary: Some(plan(then)),
-            ..fixtures::broadcast(&[Platform::Android])
-        };
-        let (canary, rest) = started(store, app, new).await;
+        let (canary, rest) = started(store, app, to_android(then)).await;
         // The first check finds an open scan.
         store.start_due(CHECKED, 10).await.unwrap();
         assert_eq!(store.agenda(NOW).await.unwrap().next_due, Some(CHECKED.plus_ms(5_000)));
@@ -139,11 +137,7 @@ async fn a_canary_is_judged_after_its_wait(store: &Store) {
 async fn a_paused_notification_is_judged_after_it_is_resumed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 10).await;
-    let new = NewNotification {
-        canary: Some(plan(CanaryThen::Continue)),
-        ..fixtures::broadcast(&[Platform::Android])
-    };
-    let (canary, rest) = started(store, app, new).await;
+    let (canary, rest) = started(store, app, to_android(CanaryThen::Continue)).await;
     send(store, &canary, Outcome::Failed).await;
     store.start_due(CHECKED, 10).await.unwrap();
     let id = canary.notification_id.clone();
@@ -166,11 +160,7 @@ async fn a_paused_notification_is_judged_after_it_is_resumed(store: &Store) {
 async fn a_canary_without_progress_is_judged_too(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 10).await;
-    let new = NewNotification {
-        canary: Some(plan(CanaryThen::Continue)),
-        ..fixtures::broadcast(&[Platform::Android])
-    };
-    let (canary, rest) = started(store, app, new).await;
+    let (canary, rest) = started(store, app, to_android(CanaryThen::Continue)).await;
     // Without a page, nothing is known about its devices.
     let late = NOW.plus_ms(400_000);
     store.start_due(NOW.plus_ms(10_000), 10).await.unwrap();

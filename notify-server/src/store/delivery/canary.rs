@@ -11,7 +11,7 @@ use crate::store::delivery::start::{self, DueNotification, NamedDevice, Platform
 use crate::store::notification::pause;
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
+use crate::store::sql::{Connection, OptionalExtension, seq_of};
 use crate::store::{AppNo, DeliveryChange, DispatchNo, NotificationNo, Portion, StoreError};
 
 /// How often a canary is checked until it is judged, in milliseconds.
@@ -24,12 +24,17 @@ const CANARY_FAILED: &str = "canary_failed";
 /// The reason of a pause after a canary that did not fail.
 const CANARY_DONE: &str = "canary_done";
 
+/// When a canary that starts now is first checked.
+pub(super) fn first_check(now: Timestamp) -> Timestamp {
+    now.plus_ms(CHECK_EVERY_MS)
+}
+
 /// Parses a stored canary; `None` if it cannot be read, so that all devices get the notification.
 pub(super) fn plan_of(json: &str) -> Option<CanaryPlan> {
     serde_json::from_str(json).ok()
 }
 
-/// Creates the dispatches of a notification with a canary. Returns those that have a device to send to.
+/// Creates the dispatches of a notification with a canary, two for each part. Returns those that have a device to send to.
 pub(super) fn start(
     tx: &mut WriteTx<'_>,
     due: &DueNotification,
@@ -37,14 +42,6 @@ pub(super) fn start(
     parts: Vec<PlatformAudience>,
     now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
-    tx.prepare_cached(
-        "update notifications set open_dispatches = ?2, canary_check_at = ?3 where no = ?1",
-    )?
-    .execute(params![
-        due.no.0,
-        i64::try_from(2 * parts.len()).unwrap_or(i64::MAX),
-        now.plus_ms(CHECK_EVERY_MS).as_ms(),
-    ])?;
     let mut dispatches = Vec::with_capacity(2 * parts.len());
     for part in parts {
         let (canary, rest) = split(due, part, plan.percent);
@@ -144,31 +141,30 @@ fn check(tx: &mut WriteTx<'_>, canary: &OpenCanary, now: Timestamp) -> Result<()
     let Some(plan) = canary.plan.filter(|_| canary.is_sending) else {
         return close(tx, canary.no);
     };
-    let scan = scan(tx, canary.no)?;
     let counts = counts(tx, canary.no)?;
-    let makes_progress = canary.progress != Some(scan.progress);
+    let makes_progress = canary.progress != Some(counts.progress);
     let wait_ms = i64::from(plan.wait_seconds) * 1_000;
     let judge_at = match canary.judge_at {
         Some(at) if !makes_progress => at,
         Some(_) | None => now.plus_ms(wait_ms),
     };
-    let is_empty = !scan.is_open && counts.targeted == 0;
-    let due_at = if scan.is_open { judge_at.plus_ms(STALLED_MS) } else { judge_at };
+    let is_empty = !counts.is_open && counts.targeted == 0;
+    let due_at = if counts.is_open { judge_at.plus_ms(STALLED_MS) } else { judge_at };
     if is_empty || due_at <= now {
         let exceeds = counts.exceed(plan);
         // A canary of which not all devices are known can only fail.
-        if exceeds || scan.is_done {
+        if exceeds || counts.is_scanned {
             close(tx, canary.no)?;
             return judge(tx, canary, plan, exceeds, now);
         }
     }
     let soon = now.plus_ms(CHECK_EVERY_MS);
-    let next = if scan.is_open || due_at <= now { soon } else { due_at };
+    let next = if counts.is_open || due_at <= now { soon } else { due_at };
     tx.prepare_cached(
         "update notifications set canary_check_at = ?2, canary_judge_at = ?3, canary_progress = ?4
          where no = ?1",
     )?
-    .execute([canary.no.0, next.as_ms(), judge_at.as_ms(), scan.progress])?;
+    .execute([canary.no.0, next.as_ms(), judge_at.as_ms(), counts.progress])?;
     Ok(())
 }
 
@@ -181,34 +177,14 @@ fn close(tx: &Connection, no: NotificationNo) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How far the dispatches of a canary are.
-struct ScanOfCanary {
+/// How far a canary is, and its deliveries.
+struct Counts {
     /// Whether all devices of the canary are known.
-    is_done: bool,
+    is_scanned: bool,
     /// Whether devices of the canary may still get their first attempt.
     is_open: bool,
     /// A number that changes with each page and each checkpoint.
     progress: i64,
-}
-
-fn scan(tx: &Connection, no: NotificationNo) -> Result<ScanOfCanary, StoreError> {
-    let scan = tx
-        .prepare_cached(
-            "select coalesce(min(d.scan_done), 1) = 1,
-             coalesce(min(d.scan_done), 1) = 0 or coalesce(max(d.open_pages), 0) > 0,
-             coalesce(sum((select coalesce(sum(p.checkpoint_no + 1), 0) from pages p
-              where p.dispatch_no = d.no)), 0) + coalesce(sum(d.scan_done), 0)
-             from dispatches d
-             where d.notification_no = ?1 and d.portion >= ?2 and d.portion < ?3",
-        )?
-        .query_row([no.0, CANARY_CODE, REST_CODE], |row| {
-            Ok(ScanOfCanary { is_done: row.get(0)?, is_open: row.get(1)?, progress: row.get(2)? })
-        })?;
-    Ok(scan)
-}
-
-/// The deliveries of a canary.
-struct Counts {
     targeted: u64,
     /// Those that failed or expired.
     failed: u64,
@@ -219,16 +195,22 @@ struct Counts {
 fn counts(tx: &Connection, no: NotificationNo) -> Result<Counts, StoreError> {
     let counts = tx
         .prepare_cached(
-            "select coalesce(sum(p.targeted), 0), coalesce(sum(p.failed + p.expired), 0),
+            "select coalesce(min(d.scan_done), 1) = 1,
+             coalesce(min(d.scan_done), 1) = 0 or coalesce(max(d.open_pages), 0) > 0,
+             coalesce(sum(p.checkpoint_no + 1), 0), coalesce(sum(p.targeted), 0),
+             coalesce(sum(p.failed + p.expired), 0),
              coalesce(sum(p.sent + p.failed + p.unregistered + p.expired + p.canceled), 0)
-             from dispatches d join pages p on p.dispatch_no = d.no
+             from dispatches d left join pages p on p.dispatch_no = d.no
              where d.notification_no = ?1 and d.portion >= ?2 and d.portion < ?3",
         )?
         .query_row([no.0, CANARY_CODE, REST_CODE], |row| {
             Ok(Counts {
-                targeted: count_at(row, 0)?,
-                failed: count_at(row, 1)?,
-                settled: count_at(row, 2)?,
+                is_scanned: row.get(0)?,
+                is_open: row.get(1)?,
+                progress: row.get(2)?,
+                targeted: count_at(row, 3)?,
+                failed: count_at(row, 4)?,
+                settled: count_at(row, 5)?,
             })
         })?;
     Ok(counts)
@@ -293,7 +275,8 @@ mod tests {
             (3, 3, 3, 100, false),
             (0, 0, 0, 0, false),
         ] {
-            let counts = Counts { targeted, failed, settled };
+            let (is_scanned, is_open, progress) = (true, false, 0);
+            let counts = Counts { is_scanned, is_open, progress, targeted, failed, settled };
             assert_eq!(
                 counts.exceed(plan(max_failed_percent)),
                 is_exceeded,

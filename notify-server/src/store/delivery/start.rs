@@ -225,17 +225,19 @@ fn start_notification(
         },
         Some(request) => resolve_ids(tx, due, request)?,
     };
+    let dispatches_each = if due.canary.is_some() { 2 } else { 1 };
     tx.prepare_cached(
         "update notifications set status = 'sending', started_at = ?2, audience_until = ?3,
-         open_dispatches = ?4, unknown = ?5, named_users = ?6 where no = ?1",
+         open_dispatches = ?4, unknown = ?5, named_users = ?6, canary_check_at = ?7 where no = ?1",
     )?
     .execute(params![
         due.no.0,
         now.as_ms(),
         due.audience,
-        i64::try_from(parts.len()).unwrap_or(i64::MAX),
+        i64::try_from(parts.len() * dispatches_each).unwrap_or(i64::MAX),
         unknown,
         users.as_deref().map(bytes_of_users),
+        due.canary.map(|_| canary::first_check(now).as_ms()),
     ])?;
     if parts.is_empty() {
         return settle::end(tx, due.no, false, now);
