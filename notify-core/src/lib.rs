@@ -16,6 +16,9 @@ pub mod address;
 #[cfg(feature = "campaign-files")]
 pub mod campaign_files;
 pub mod doctor;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod json;
 
 mod admin;
@@ -70,3 +73,8 @@ pub use violations::*;
 pub use web::*;
 pub use webhook::*;
 pub use wire_enum::UnknownName;
+
+/// Runs the example of the README of the crate.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -109,6 +109,7 @@ fn small_model_rules() -> Vec<ModelRules> {
                 ("name", up_to(NAME_CHARS_MAX)),
                 ("language", up_to(NAME_CHARS_MAX)),
                 ("status", optional_one_of("AppStatus")),
+                ("on_crash", optional_one_of("OnCrash")),
             ],
         ),
     ]

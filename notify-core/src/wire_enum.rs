@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 /// Declares an enum whose variants are strings in JSON, in queries and in the database. One declaration
-/// defines the names, their documentation and all conversions.
+/// defines the names, their documentation and all conversions. Later versions may add variants, so the enum is
+/// `non_exhaustive`, except with the feature `exhaustive`.
 ///
 /// ```text
 /// wire_enum! {
@@ -25,6 +26,7 @@ macro_rules! wire_enum {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[derive(serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
         pub enum $name {$(
             $(#[$variant_attribute])*
             #[serde(rename = $text)]

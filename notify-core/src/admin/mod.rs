@@ -64,6 +64,9 @@ model! {
         /// `active` or `suspended`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<AppStatus>))]
         pub status: Option<String>,
+        /// `repeat` or `skip`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<OnCrash>))]
+        pub on_crash: Option<String>,
     }
 }
 
@@ -76,6 +79,8 @@ pub struct AppChange {
     pub language: Option<String>,
     /// State.
     pub status: Option<AppStatus>,
+    /// What happens to messages that a crash interrupts.
+    pub on_crash: Option<OnCrash>,
 }
 
 request!(UpdateApp => AppChange, BodyPresence::Required);
@@ -86,6 +91,7 @@ impl UpdateApp {
             name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX),
             language: validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX),
             status: validator.optional_one_of(&path("status"), self.status.as_deref()),
+            on_crash: validator.optional_one_of(&path("on_crash"), self.on_crash.as_deref()),
         })
     }
 }
@@ -97,6 +103,26 @@ wire_enum! {
         Active = "active",
         /// The server refuses the application's API keys.
         Suspended = "suspended",
+    }
+}
+
+wire_enum! {
+    /// What happens after a crash of the server to messages that were being sent to Messenger or Telegram, and
+    /// to the raw data messages of `android_json`. They have no identity by which a repeat is recognised.
+    #[derive(Default)]
+    pub enum OnCrash {
+        /// The server sends them again. People may see them twice.
+        #[default]
+        Repeat = "repeat",
+        /// The server does not send them again. They count as failed, with the reason `outcome_unknown`.
+        Skip = "skip",
+    }
+}
+
+impl OnCrash {
+    /// Whether this is the default, which responses leave out.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -112,6 +138,9 @@ pub struct App {
     pub language: String,
     /// State.
     pub status: AppStatus,
+    /// What happens to messages that a crash interrupts; left out if it is `repeat`.
+    #[serde(default, skip_serializing_if = "OnCrash::is_default")]
+    pub on_crash: OnCrash,
     /// Time of creation, unix ms.
     pub created_at: Timestamp,
 }

@@ -44,6 +44,9 @@ pub struct Device {
     /// Address on Messenger or the chat app.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient_id: Option<String>,
+    /// Whether the address is left out because the API key lacks the scope `devices`. Absent if it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub address_hidden: bool,
     /// The other fields of the registration.
     #[serde(flatten)]
     pub details: DeviceDetails,
@@ -67,16 +70,21 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether the device has an address. Without one it receives nothing, even if it is enabled.
+    /// Whether the device has an address, or one that is hidden. Without one it receives nothing, even if it
+    /// is enabled.
     #[must_use]
     pub fn has_address(&self) -> bool {
-        self.push_token.is_some() || self.subscription.is_some() || self.recipient_id.is_some()
+        self.address_hidden
+            || self.push_token.is_some()
+            || self.subscription.is_some()
+            || self.recipient_id.is_some()
     }
 
     /// The device without its address, for a reader who may not have it.
     #[must_use]
     pub fn without_address(self) -> Self {
-        Self { push_token: None, subscription: None, recipient_id: None, ..self }
+        let address_hidden = self.has_address();
+        Self { push_token: None, subscription: None, recipient_id: None, address_hidden, ..self }
     }
 }
 

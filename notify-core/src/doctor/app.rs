@@ -213,7 +213,7 @@ fn check_subject(app: &str, about: &str, subject: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AppStatus, IdentifierCount, Timestamp};
+    use crate::{AppStatus, IdentifierCount, OnCrash, Timestamp};
 
     fn ios(sandbox: u64, identifiers: &[(&str, u64)]) -> IosDiagnostics {
         let count = |(name, devices): &(&str, u64)| IdentifierCount {
@@ -282,6 +282,7 @@ mod tests {
             name: name.to_owned(),
             language: "en".to_owned(),
             status: AppStatus::Active,
+            on_crash: OnCrash::Repeat,
             created_at: Timestamp(1),
         }
     }

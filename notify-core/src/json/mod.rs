@@ -20,20 +20,33 @@ pub use self::object::JsonObject;
 use crate::violations::{NUL_FORBIDDEN, Path, REQUIRED, ROOT, Validator};
 use crate::{Timestamp, Violations};
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 thread_local! {
     /// The number of bytes that the reader has looked at on this thread.
     static BYTES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Counts bytes that the reader looks at. A test checks by this count that reading takes linear time.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 fn count_bytes(bytes: usize) {
     BYTES_READ.set(BYTES_READ.get() + bytes);
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 fn count_bytes(_bytes: usize) {}
+
+/// How many bytes `work` reads.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn bytes_read_by(work: impl FnOnce()) -> usize {
+    BYTES_READ.set(0);
+    work();
+    BYTES_READ.get()
+}
+
+/// Most passes over a body: one for the scan, one for each level of objects and lists in a model (an
+/// audience has 16), one to read a value, and one over the names of the members for each field of the model.
+#[cfg(any(test, fuzzing))]
+pub(crate) const PASSES_MAX: usize = 20;
 
 /// Deepest nesting of objects and lists in a body; the body itself is the first level.
 pub const NESTING_MAX: usize = 64;

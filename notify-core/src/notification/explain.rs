@@ -292,8 +292,8 @@ mod tests {
             ),
             (
                 Outcome::Sent,
-                &[(Kind::Sent, "the provider took it")],
-                "✓ sent: the provider took it",
+                &[(Kind::Sent, "the provider accepted it")],
+                "✓ sent: the provider accepted it",
             ),
             (
                 Outcome::Canceled,

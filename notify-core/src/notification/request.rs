@@ -338,7 +338,7 @@ impl CreateNotification {
     }
 
     /// A silent notification to every device of these platforms: it wakes the app and shows nothing. It
-    /// needs a url, a campaign or extra data, and goes to Android and iOS alone. Use
+    /// needs a url, a campaign or extra data, and goes only to Android and iOS. Use
     /// [`silent`](Self::silent) for other targets.
     ///
     /// ```

@@ -207,7 +207,7 @@ pub struct Message {
     pub web_push_actions: Vec<ActionButton>,
     /// Label of the button on Messenger and the chat app that opens the url; `View` when absent.
     pub view_button: Option<String>,
-    /// Whether it wakes the app and shows nothing; on Android and iOS alone.
+    /// Whether it wakes the app and shows nothing; only on Android and iOS.
     pub is_silent: bool,
     /// Whether its texts and titles are templates with variables.
     pub is_personal: bool,

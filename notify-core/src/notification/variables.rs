@@ -24,7 +24,7 @@ enum TemplateError {
         "has a variable without a default: write `{{{{name|default}}}}`, the default may be empty"
     )]
     NoDefault,
-    #[error("has a variable whose name is no name of an attribute")]
+    #[error("has a variable whose name is not a valid name of an attribute")]
     NotAName,
     #[error("has a default with a brace")]
     BraceInDefault,

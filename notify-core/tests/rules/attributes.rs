@@ -1,7 +1,8 @@
 //! Attributes of devices and users: names, values, and the forms in which they are stored and written.
 
 use notify_core::{
-    ATTRIBUTES_MAX, AttributeChanges, AttributeValue, PatchAttributes, PatchUser, Request,
+    ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Audience, PatchAttributes, PatchUser,
+    Request, Test,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +15,22 @@ const TYPE: &str = "expected a boolean, a number or a string";
 /// A body with this number of attributes.
 fn attributes(count: usize) -> Value {
     (0..count).map(|number| (format!("a{number}"), json!(number))).collect()
+}
+
+/// The nearest double of a long fraction is the same in a request, in a response, in an expression and on a
+/// command line. Otherwise, a condition would not find a value that its author copied.
+#[test]
+fn a_number_is_read_the_same_everywhere() {
+    for text in ["0.1234567890123428394", "2.2250738585072014e-308", "123456789012345.678", "-0.1"]
+    {
+        let expected = AttributeValue::Number(text.parse().unwrap());
+        assert_eq!(AttributeValue::parse_number(text), Ok(expected.clone()), "{text}");
+        assert_eq!(serde_json::from_str::<AttributeValue>(text).unwrap(), expected);
+        let changes = PatchAttributes::from_json(format!("{{\"a\":{text}}}").as_bytes()).unwrap();
+        assert_eq!(changes, PatchAttributes::default().set("a", expected.clone()));
+        let condition = Audience::parse_expression(&format!("a = {text}")).unwrap();
+        assert_eq!(condition, Audience::Attribute { name: "a".into(), test: Test::Is(expected) });
+    }
 }
 
 #[test]

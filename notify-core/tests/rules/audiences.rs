@@ -89,6 +89,14 @@ fn a_condition_has_exactly_one_form() {
         ]
     );
     assert_eq!(
+        errors(&json!({"all": [{"any": []}, {"all": []}, {"not": {"all": [{"any": []}]}}]})),
+        [
+            "audience.all[0].any: must hold at least 1 condition",
+            "audience.all[1].all: must hold at least 1 condition",
+            "audience.all[2].not.all[0].any: must hold at least 1 condition",
+        ]
+    );
+    assert_eq!(
         errors(&json!({"any": [{"tag": ""}, {"attribute": "A", "in": []}]})),
         [
             "audience.any[0].tag: is required",

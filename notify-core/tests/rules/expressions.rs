@@ -211,18 +211,27 @@ fn errors_have_a_position() {
         ("tag = ", "", VALUE),
         ("tag = ", "(a)", VALUE),
         ("tag = ", "\"\"", "must not be empty"),
-        ("plan ", "", "expected an operator: `=`, `in`, `exists`, `>=`, `<`"),
-        ("plan ", "(a)", "expected an operator: `=`, `in`, `exists`, `>=`, `<`"),
-        ("plan ", "contains x", "unknown operator; `plan` takes `=`, `in`, `exists`, `>=`, `<`"),
-        ("plan ", "!= pro", "unknown operator; `plan` takes `=`, `in`, `exists`, `>=`, `<`"),
-        ("seats ", "> 3", "unknown operator; `seats` takes `=`, `in`, `exists`, `>=`, `<`"),
-        ("seats ", "<= 3", "unknown operator; `seats` takes `=`, `in`, `exists`, `>=`, `<`"),
-        ("seats ", "== 3", "unknown operator; `seats` takes `=`, `in`, `exists`, `>=`, `<`"),
-        ("plan ", "within 3 days", "`plan` takes only `=`, `in`, `exists`, `>=`, `<`"),
-        ("user ", "= a", "`user` takes only `exists`"),
-        ("platform ", ">= ios", "`platform` takes only `=`, `in`, `exists`"),
-        ("created_at ", "= 3", "`created_at` takes only `exists`, `>=`, `<`, `within`"),
-        ("plan is ", "not absent", "expected `absent`"),
+        ("plan ", "", "expected an operator: `=`, `in`, `exists`, `is absent`, `>=`, `<`"),
+        ("plan ", "(a)", "expected an operator: `=`, `in`, `exists`, `is absent`, `>=`, `<`"),
+        (
+            "plan ",
+            "contains x",
+            "unknown operator; `plan` takes `=`, `in`, `exists`, `is absent`, `>=`, `<`",
+        ),
+        ("plan ", "within 3 days", "`plan` takes only `=`, `in`, `exists`, `is absent`, `>=`, `<`"),
+        (
+            "last_active ",
+            "within 3 days",
+            "`last_active` takes only `=`, `in`, `exists`, `is absent`, `>=`, `<`; did you mean \
+             `last_active_at`?",
+        ),
+        ("user ", "= a", "`user` takes only `exists`, `is absent`"),
+        ("platform ", ">= ios", "`platform` takes only `=`, `in`, `exists`, `is absent`"),
+        (
+            "created_at ",
+            "= 3",
+            "`created_at` takes only `exists`, `is absent`, `>=`, `<`, `within`",
+        ),
         ("plan in ", "a, b", "expected `(`"),
         ("plan in (", ")", VALUE),
         ("plan in (a ", "b)", "expected `,` or `)`"),
@@ -230,9 +239,69 @@ fn errors_have_a_position() {
         ("tag = ", "\"a", "the quotes are not closed"),
         ("tag = \"a", "\\n\"", "expected `\\\"` or `\\\\`"),
         ("tag = ", "'a'", "unexpected character; a text can be in double quotes"),
-        ("tag = a ", "& tag = b", "unexpected character; a text can be in double quotes"),
+        ("tag = a ", "% tag = b", "unexpected character; a text can be in double quotes"),
         ("tag = größe ", "x", "expected `and`, `or` or the end"),
     ]);
+}
+
+/// What people know from other languages. The message has the condition that they mean.
+#[test]
+fn errors_say_what_to_write() {
+    const LIST: &str = "`=`, `in`, `exists`, `is absent`, `>=`, `<`";
+    let unknown = |name: &str| format!("unknown operator; `{name}` takes {LIST}");
+    let instead = |condition: &str| format!("unknown operator; write `{condition}`");
+    let value = |condition: &str| format!("expected `absent`; write `{condition}`");
+    let equals =
+        |name: &str, condition: &str| format!("`{name}` takes only `=`; write `{condition}`");
+    for (before, rest, message) in [
+        ("plan ", "== pro", instead("plan = pro")),
+        ("plan ", "EQ pro", instead("plan = pro")),
+        ("plan ", "== \"pro plus\"", instead("plan = \"pro plus\"")),
+        ("plan ", "!= pro", instead("not plan = pro")),
+        ("plan ", "<> true and tag = a", instead("not plan = true")),
+        ("plan ", "== null", instead("plan is absent")),
+        ("plan ", "!= null", instead("plan exists")),
+        ("plan ", "not in (a, b)", "unknown operator; `not` stands before `plan`".to_owned()),
+        ("tag = a and seats ", "> 3", instead("(seats >= 3 and not seats = 3)")),
+        ("not seats ", "<= 3", instead("(seats < 3 or seats = 3)")),
+        ("seats ", "=> 3", instead("seats >= 3")),
+        ("platform ", "!= ios", instead("not platform = ios")),
+        ("created_at ", "=> 2026-11-01", instead("created_at >= 2026-11-01")),
+        ("plan is ", "pro", value("plan = pro")),
+        ("tag = a or (plan is ", "3)", value("plan = 3")),
+        ("plan is ", "\"absent\"", value("plan = \"absent\"")),
+        ("plan is ", "null", value("plan is absent")),
+        ("plan is ", "not pro", value("not plan = pro")),
+        ("plan is ", "not absent", value("plan exists")),
+        ("plan is ", "not null", value("plan exists")),
+        ("platform is ", "ios", value("platform = ios")),
+        ("tag ", "is vip", equals("tag", "tag = vip")),
+        ("tag ", "== \"and\"", equals("tag", "tag = \"and\"")),
+        ("tag ", "!= vip", equals("tag", "not tag = vip")),
+        ("segment ", "is not fans", equals("segment", "not segment = fans")),
+        ("", "!tag = a", "unexpected character; write `not`".to_owned()),
+        ("tag = a ", "&& tag = b", "unexpected character; write `and`".to_owned()),
+        ("tag = a ", "| tag = b", "unexpected character; write `or`".to_owned()),
+        // Without a value that the operator takes, there is nothing to write.
+        ("plan ", "==", unknown("plan")),
+        ("plan ", "!= (a)", unknown("plan")),
+        ("seats ", "> pro", unknown("seats")),
+        // 3.0 is not equal to 3.0.0, but is not below it either.
+        ("app_version ", "> 3.0", unknown("app_version")),
+        ("os_version ", "<= 3.0", unknown("os_version")),
+        ("app_version ", "!= 3.0", instead("not app_version = 3.0")),
+        ("plan ", "== \"a\u{1b}\"", unknown("plan")),
+        ("plan ", "== \"a\nb\"", unknown("plan")),
+        ("plan ", "== in", unknown("plan")),
+        ("plan is ", "", "expected `absent`".to_owned()),
+        ("plan is ", "not", "expected `absent`".to_owned()),
+        ("user is ", "u1", "expected `absent`".to_owned()),
+        ("platform is ", "tv", "expected `absent`".to_owned()),
+        ("tag ", "is absent", "`tag` takes only `=`".to_owned()),
+        ("tag ", "> vip", "`tag` takes only `=`".to_owned()),
+    ] {
+        check_errors(&[(before, rest, &message)]);
+    }
 }
 
 #[test]

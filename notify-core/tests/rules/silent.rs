@@ -1,4 +1,4 @@
-//! `silent`: nothing shows, on Android and iOS alone.
+//! `silent`: nothing shows, only on Android and iOS.
 
 use notify_core::{Content, CreateNotification, Platform, ReportNotification, Request, Target};
 use serde_json::{Value, json};

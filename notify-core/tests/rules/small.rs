@@ -127,6 +127,8 @@ fn applications_are_checked() {
             ("/status", "\"active\"", &[]),
             ("/status", "\"gone\"", &["status: must be one of active, suspended"]),
             ("/name", &long, &["name: must be at most 255 characters"]),
+            ("/on_crash", "\"skip\"", &[]),
+            ("/on_crash", "\"resend\"", &["on_crash: must be one of repeat, skip"]),
         ],
     );
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };

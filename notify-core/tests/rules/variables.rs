@@ -54,7 +54,7 @@ fn variables_are_replaced_once() {
 fn other_double_braces_are_refused() {
     const UNCLOSED: &str = "text: has `{{` without `}}`";
     const NO_DEFAULT: &str = "text: has a variable without a default: write `{{name|default}}`, the default may be empty";
-    const NAME: &str = "text: has a variable whose name is no name of an attribute";
+    const NAME: &str = "text: has a variable whose name is not a valid name of an attribute";
     const BRACE: &str = "text: has a default with a brace";
     let eight = "{{a|}}".repeat(8) + "x";
     let nine = "{{a|}}".repeat(9) + "x";

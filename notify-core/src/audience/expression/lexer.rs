@@ -51,6 +51,7 @@ fn is_symbol_char(character: char) -> bool {
     "=<>!".contains(character)
 }
 
+#[derive(Clone)]
 pub(super) struct Lexer<'t> {
     chars: Peekable<Chars<'t>>,
     position: usize,
@@ -73,6 +74,8 @@ impl<'t> Lexer<'t> {
             '"' => Token::Quoted(self.quoted()?),
             first if is_word_char(first) => Token::Word(self.take_while(is_word_char)),
             first if is_symbol_char(first) => Token::Symbol(self.take_while(is_symbol_char)),
+            '&' => return Err(Fault::new(position, "unexpected character; write `and`")),
+            '|' => return Err(Fault::new(position, "unexpected character; write `or`")),
             _ => {
                 return Err(Fault::new(
                     position,

@@ -16,6 +16,7 @@
 //! written as one without quotes. A time is in unix milliseconds, or a date such as `2026-11-01` or
 //! `2026-11-01T10:00Z`. The case of keywords and fields is ignored.
 
+mod hint;
 mod lexer;
 mod parser;
 mod print;

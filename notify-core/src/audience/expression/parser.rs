@@ -1,5 +1,6 @@
 //! Reads expressions by recursive descent.
 
+use super::hint;
 use super::lexer::{Fault, Lexer, Token};
 use super::{Audience, EXPRESSION_CHARS_MAX, Field, NESTING_MAX, Test, spelling};
 use crate::attribute::{ATTRIBUTE_NAME_RULE, is_attribute_name};
@@ -8,7 +9,7 @@ use crate::audience::{
     ATTRIBUTE_OPERATORS, CONDITION_LEVELS_MAX, CONDITION_VALUES_MAX, CONDITIONS_MAX,
 };
 use crate::notification::parse_local_time;
-use crate::violations::{ROOT, Validator};
+use crate::violations::{ROOT, Validator, nearest_name};
 use crate::{AttributeValue, WITHIN_DAYS_MAX};
 
 pub(super) fn parse(expression: &str) -> Result<Audience, Fault> {
@@ -52,6 +53,14 @@ enum Operand<'n> {
 }
 
 impl Operand<'_> {
+    /// The field that an attribute probably means: every other name is that of an attribute.
+    fn field_meant(&self) -> Option<&'static str> {
+        match self {
+            Self::Attribute(name) => nearest_name(name, &Field::ALL.map(Field::as_str)),
+            Self::Field(_) => None,
+        }
+    }
+
     fn name(&self) -> &str {
         match self {
             Self::Attribute(name) => name,
@@ -72,8 +81,21 @@ impl Operand<'_> {
 
     /// The operators, as they are written in expressions.
     fn spellings(&self) -> String {
-        let spellings = self.operators().iter().map(|operator| format!("`{}`", spelling(operator)));
+        let spellings = self.operators().iter().map(|operator| match *operator {
+            "exists" => "`exists`, `is absent`".to_owned(),
+            operator => format!("`{}`", spelling(operator)),
+        });
         spellings.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The value that a token stands for.
+    fn read(&self, token: &Token) -> Option<AttributeValue> {
+        match (token, self) {
+            (Token::Quoted(text), _) => Some(AttributeValue::Text(text.clone())),
+            (Token::Word(word), Self::Attribute(_)) => Some(attribute_value(word)),
+            (Token::Word(word), Self::Field(field)) => Some(field_value(*field, word)),
+            _ => None,
+        }
     }
 
     fn condition(&self, test: Test) -> Audience {
@@ -214,6 +236,9 @@ impl Parser<'_> {
         if self.take_keyword("attribute")? {
             return self.attribute("expected the name of an attribute");
         }
+        if self.token.is_symbol("!") {
+            return self.fail("unexpected character; write `not`");
+        }
         let Token::Word(word) = &self.token else { return self.fail(EXPECTED_CONDITION) };
         if let Ok(field) = word.to_ascii_lowercase().parse() {
             self.advance()?;
@@ -229,13 +254,16 @@ impl Parser<'_> {
     /// Reads `=` and the name of a tag or a segment.
     fn named(&mut self, takes_only: &str, make: fn(String) -> Audience) -> Result<Audience, Fault> {
         if !self.token.is_symbol("=") {
-            return self.fail(takes_only);
+            let make = |test| match test {
+                Test::Is(AttributeValue::Text(name)) => Some(make(name)),
+                _ => None,
+            };
+            return self.fail(with_hint(takes_only, self.hint(name_of, make)));
         }
         self.advance()?;
         let position = self.position;
-        let name = match self.advance()? {
-            Token::Word(name) | Token::Quoted(name) => name,
-            _ => return Err(Fault::new(position, EXPECTED_VALUE)),
+        let Some(AttributeValue::Text(name)) = name_of(&self.advance()?) else {
+            return Err(Fault::new(position, EXPECTED_VALUE));
         };
         if name.is_empty() {
             return Err(Fault::new(position, "must not be empty"));
@@ -260,10 +288,13 @@ impl Parser<'_> {
     fn test(&mut self, operand: Operand<'_>) -> Result<Test, Fault> {
         let operator = self.operator(operand)?;
         if !operand.takes(operator) {
-            let message = format!("`{}` takes only {}", operand.name(), operand.spellings());
-            return self.fail(message);
+            let meant = operand.field_meant();
+            let meant = meant.map(|field| format!("; did you mean `{field}`?")).unwrap_or_default();
+            let (name, spellings) = (operand.name(), operand.spellings());
+            return self.fail(format!("`{name}` takes only {spellings}{meant}"));
         }
         let is_exists = self.token.is_keyword("exists");
+        let hint = self.token.is_keyword("is").then(|| self.operand_hint(operand)).flatten();
         self.advance()?;
         match operator {
             "is" => self.value(operand, Test::Is).map(Test::Is),
@@ -273,7 +304,7 @@ impl Parser<'_> {
                 if self.take_keyword("absent")? {
                     return Ok(Test::Exists(false));
                 }
-                self.fail("expected `absent`")
+                self.fail(with_hint("expected `absent`", hint))
             }
             "at_least" => self.value(operand, Test::AtLeast).map(Test::AtLeast),
             "below" => self.value(operand, Test::Below).map(Test::Below),
@@ -294,13 +325,39 @@ impl Parser<'_> {
         if self.token.is_keyword("is") {
             return Ok("exists");
         }
-        let spellings = operand.spellings();
+        let (name, spellings) = (operand.name(), operand.spellings());
         match &self.token {
-            Token::Symbol(_) | Token::Word(_) => {
-                self.fail(format!("unknown operator; `{}` takes {spellings}", operand.name()))
+            Token::Word(word) if word.eq_ignore_ascii_case("not") => {
+                self.fail(format!("unknown operator; `not` stands before `{name}`"))
             }
+            Token::Symbol(_) | Token::Word(_) => match self.operand_hint(operand) {
+                None => self.fail(format!("unknown operator; `{name}` takes {spellings}")),
+                hint => self.fail(with_hint("unknown operator", hint)),
+            },
             _ => self.fail(format!("expected an operator: {spellings}")),
         }
+    }
+
+    /// What to write instead of the next token, if it is an operator of another language, and the value after
+    /// it. The parameters are those of [`hint::instead`].
+    fn hint(
+        &self,
+        read: impl Fn(&Token) -> Option<AttributeValue>,
+        make: impl Fn(Test) -> Option<Audience>,
+    ) -> Option<String> {
+        let (Token::Symbol(operator) | Token::Word(operator)) = &self.token else { return None };
+        let mut lexer = self.lexer.clone();
+        let mut next = || lexer.next().ok().map(|(token, _)| token);
+        let value = next()?;
+        if self.token.is_keyword("is") && value.is_keyword("not") {
+            return hint::instead("is not", &next()?, read, make);
+        }
+        hint::instead(operator, &value, read, make)
+    }
+
+    fn operand_hint(&self, operand: Operand<'_>) -> Option<String> {
+        let make = |test: Test| operand.takes(test.operator()).then(|| operand.condition(test));
+        self.hint(|token| operand.read(token), make)
     }
 
     fn values(&mut self, operand: Operand<'_>) -> Result<Vec<AttributeValue>, Fault> {
@@ -327,11 +384,8 @@ impl Parser<'_> {
         test: fn(AttributeValue) -> Test,
     ) -> Result<AttributeValue, Fault> {
         let position = self.position;
-        let value = match (self.advance()?, operand) {
-            (Token::Quoted(text), _) => AttributeValue::Text(text),
-            (Token::Word(word), Operand::Attribute(_)) => attribute_value(word),
-            (Token::Word(word), Operand::Field(field)) => field_value(field, word),
-            _ => return Err(Fault::new(position, EXPECTED_VALUE)),
+        let Some(value) = operand.read(&self.advance()?) else {
+            return Err(Fault::new(position, EXPECTED_VALUE));
         };
         let is_time = matches!(operand, Operand::Field(Field::CreatedAt | Field::LastActiveAt));
         if is_time && !matches!(value, AttributeValue::Number(_)) {
@@ -362,6 +416,19 @@ const EXPECTED_VALUE: &str = "expected a value";
 const EXPECTED_TIME: &str =
     "expected unix milliseconds or a date, such as 2026-11-01 or 2026-11-01T10:00Z";
 
+/// The message, with what to write instead.
+fn with_hint(message: &str, hint: Option<String>) -> String {
+    hint.map_or_else(|| message.to_owned(), |hint| format!("{message}; write `{hint}`"))
+}
+
+/// The name of a tag or a segment, as the value of an operator.
+fn name_of(token: &Token) -> Option<AttributeValue> {
+    match token {
+        Token::Word(name) | Token::Quoted(name) => Some(AttributeValue::Text(name.clone())),
+        _ => None,
+    }
+}
+
 /// Combines the conditions into one.
 fn join(parts: Vec<Parsed>, make: impl Fn(Vec<Audience>) -> Audience) -> Result<Parsed, Fault> {
     let deepest = parts.iter().max_by_key(|part| part.levels).expect("there is a part");
@@ -374,25 +441,25 @@ fn join(parts: Vec<Parsed>, make: impl Fn(Vec<Audience>) -> Audience) -> Result<
 }
 
 /// Checks a single condition by the rules of requests.
-fn check(condition: &Audience, position: usize) -> Result<(), Fault> {
+pub(super) fn check(condition: &Audience, position: usize) -> Result<(), Fault> {
     let mut rules = Validator::default();
     condition.check_unexpanded(&ROOT, &mut rules);
     rules.first_rule().map_or(Ok(()), |rule| Err(Fault::new(position, rule)))
 }
 
 /// The value of an attribute that is written without quotes.
-fn attribute_value(word: String) -> AttributeValue {
+fn attribute_value(word: &str) -> AttributeValue {
     if word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false") {
         return AttributeValue::Bool(word.eq_ignore_ascii_case("true"));
     }
-    number(&word).unwrap_or(AttributeValue::Text(word))
+    number(word).unwrap_or_else(|| AttributeValue::Text(word.to_owned()))
 }
 
 /// The value of a field that is written without quotes.
-fn field_value(field: Field, word: String) -> AttributeValue {
+fn field_value(field: Field, word: &str) -> AttributeValue {
     let number = match field {
-        Field::Timezone => number(&word),
-        Field::CreatedAt | Field::LastActiveAt => number(&word).or_else(|| date(&word)),
+        Field::Timezone => number(word),
+        Field::CreatedAt | Field::LastActiveAt => number(word).or_else(|| date(word)),
         Field::Platform
         | Field::Language
         | Field::Country
@@ -400,7 +467,7 @@ fn field_value(field: Field, word: String) -> AttributeValue {
         | Field::OsVersion
         | Field::User => None,
     };
-    number.unwrap_or(AttributeValue::Text(word))
+    number.unwrap_or_else(|| AttributeValue::Text(word.to_owned()))
 }
 
 /// A number as JSON writes it (RFC 8259, section 6).
