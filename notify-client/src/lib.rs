@@ -4,17 +4,41 @@
 //! responses:
 //!
 //! ```no_run
-//! use notify_client::{Client, notify_core::{CreateNotification, Platform}};
+//! use notify_client::{Client, notify_core::CreateNotification};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let notify = Client::builder("https://notify.example.com").api_key("nk_…").build()?;
-//! let hello = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "Hello")
-//!     .url("https://shop.example.com/sale");
-//! let created = notify.notifications().create(&hello).await?;
+//! let shipped = CreateNotification::to_users(["user-7"], "Your order has shipped")?
+//!     .url("https://shop.example.com/orders/4711");
+//! let created = notify.notifications().create(&shipped).await?;
 //! println!("{}", notify.notifications().get(&created.id).await?.status.as_str());
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A notification begins with one of these constructors, which set the recipients. Its other methods add
+//! the rest, such as [`title`], [`tag`], [`audience`] or [`send_at`].
+//!
+//! | constructor of [`CreateNotification`] | recipients |
+//! |---|---|
+//! | [`to_users`] | all devices of these users |
+//! | [`to_any_devices`] | these devices, of any platform |
+//! | [`to_platforms`] | every device of these platforms; with [`tag`] or [`audience`] fewer |
+//! | [`to_devices`] | devices of one platform |
+//! | [`silent_to_platforms`] | as `to_platforms`, and shows nothing: it wakes the app |
+//! | [`poll`] | as `to_platforms`, with answers to choose from |
+//!
+//! [`CreateNotification`]: notify_core::CreateNotification
+//! [`to_users`]: notify_core::CreateNotification::to_users
+//! [`to_any_devices`]: notify_core::CreateNotification::to_any_devices
+//! [`to_platforms`]: notify_core::CreateNotification::to_platforms
+//! [`to_devices`]: notify_core::CreateNotification::to_devices
+//! [`silent_to_platforms`]: notify_core::CreateNotification::silent_to_platforms
+//! [`poll`]: notify_core::CreateNotification::poll
+//! [`title`]: notify_core::CreateNotification::title
+//! [`tag`]: notify_core::CreateNotification::tag
+//! [`audience`]: notify_core::CreateNotification::audience
+//! [`send_at`]: notify_core::CreateNotification::send_at
 //!
 //! # Steps of a call
 //!
@@ -42,6 +66,12 @@ mod builder;
 mod call;
 mod client;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing {
+    //! Properties of readers, which the targets in `fuzz/` check.
+    pub use crate::stream::fuzzing::sse;
+}
 mod handle;
 mod page;
 mod query;
@@ -69,12 +99,7 @@ fn now() -> notify_core::Timestamp {
     notify_core::Timestamp::from_ms(jiff::Timestamp::now().as_millisecond())
 }
 
-/// Compiles the example of the README.
+/// Compiles the example of the README of the crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Compiles the examples of the guide.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/rust.md")]
-struct Guide;

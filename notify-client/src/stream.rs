@@ -1,13 +1,16 @@
 //! The event stream. After an interruption, it reconnects and continues after the last event.
 
+mod blocks;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use notify_core::{StreamQuery, Timestamp, WebhookData, WebhookEvent};
+use notify_core::{StreamQuery, WebhookEvent};
 use reqwest::Method;
-use serde::Deserialize;
-use serde_json::Value;
 
+use self::blocks::{Block, BlockReader, TooLarge};
 use crate::{Client, Error, call::Call};
 
 /// Longest silence of a connection before it is reopened. The server sends at least its position every 15
@@ -17,7 +20,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 /// Longest delay before a reconnection without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// Largest event, in bytes. Events of the server are smaller than 20 kB.
+/// Largest block, in bytes. Events of the server are smaller than 20 kB.
 const EVENT_BYTES_MAX: usize = 1_048_576;
 /// Longest life of a connection. The time limit of other calls would end a stream too early.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 86_400);
@@ -29,7 +32,7 @@ const LIFETIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 pub enum StreamItem {
     /// An event.
     Event {
-        /// The position after this event, for [`StreamQuery::cursor`].
+        /// The position after this event, for the field `cursor` of a [`StreamQuery`].
         cursor: String,
         /// The event.
         event: WebhookEvent,
@@ -51,13 +54,15 @@ pub enum StreamItem {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "no request is sent before `next`"]
+#[must_use = "no request is sent before `next` or `connect`"]
 pub struct EventStream {
     client: Client,
     query: StreamQuery,
+    /// The JSON of the last event that `next` returned.
+    body: Option<String>,
+    on_interruption: InterruptionObserver,
     response: Option<reqwest::Response>,
-    /// Received bytes that are not a whole block yet.
-    buffer: Vec<u8>,
+    reader: BlockReader,
     /// Parsed blocks that `next` has not processed yet.
     blocks: VecDeque<Block>,
     /// The number of interruptions since bytes were last received.
@@ -65,14 +70,17 @@ pub struct EventStream {
     has_ended: bool,
 }
 
-/// A parsed block of the stream (a server-sent event).
-#[derive(Debug, PartialEq)]
-enum Block {
-    Item(StreamItem),
-    /// A position without an event: after events that the query filters out, and to keep the connection open.
-    Cursor(String),
-    /// An event that this version cannot decode, at this cursor.
-    Undecodable(String),
+/// The function that a user of the stream registered for interruptions, if any.
+#[derive(Default)]
+struct InterruptionObserver(Option<OnInterruption>);
+
+/// Gets the cause of an interruption, and the delay until the stream connects again.
+type OnInterruption = Box<dyn FnMut(&Error, Duration) + Send + Sync>;
+
+impl std::fmt::Debug for InterruptionObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InterruptionObserver").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Client {
@@ -81,8 +89,10 @@ impl Client {
         EventStream {
             client: self.clone(),
             query,
+            body: None,
+            on_interruption: InterruptionObserver::default(),
             response: None,
-            buffer: Vec::new(),
+            reader: BlockReader::new(EVENT_BYTES_MAX),
             blocks: VecDeque::new(),
             failures: 0,
             has_ended: false,
@@ -97,6 +107,35 @@ impl EventStream {
         self.query.cursor.as_deref()
     }
 
+    /// The JSON of the last event that [`Self::next`] returned, byte by byte as the server sent it. It is
+    /// the body of the message that a webhook gets for this event.
+    #[must_use]
+    pub fn body(&self) -> Option<&str> {
+        self.body.as_deref()
+    }
+
+    /// Calls `observer` at each interruption, with its cause and the delay before the stream connects again.
+    /// Without an observer, interruptions pass unnoticed.
+    pub fn on_interruption(
+        mut self,
+        observer: impl FnMut(&Error, Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_interruption = InterruptionObserver(Some(Box::new(observer)));
+        self
+    }
+
+    /// Connects, and waits for the position of the stream. A stream without a cursor contains every event
+    /// after this call returns. Without this call, the first [`Self::next`] connects.
+    ///
+    /// # Errors
+    /// An error that a retry cannot fix. The stream has then ended.
+    pub async fn connect(&mut self) -> Result<(), Error> {
+        while self.blocks.is_empty() && !self.has_ended {
+            self.receive_or_wait().await?;
+        }
+        Ok(())
+    }
+
     /// Returns the next item. A lost connection is reopened at the last cursor, without a limit on the
     /// number of attempts. After an error that a retry cannot fix, such as a rejected key, the stream
     /// ends with `None`. After [`Error::Decode`], which is an event that cannot be decoded, the stream
@@ -104,12 +143,12 @@ impl EventStream {
     pub async fn next(&mut self) -> Option<Result<StreamItem, Error>> {
         loop {
             match self.blocks.pop_front() {
-                Some(Block::Item(item)) => {
-                    if let StreamItem::Event { cursor, .. } = &item {
-                        self.query.cursor = Some(cursor.clone());
-                    }
-                    return Some(Ok(item));
+                Some(Block::Event { cursor, event, body }) => {
+                    self.query.cursor = Some(cursor.clone());
+                    self.body = Some(body);
+                    return Some(Ok(StreamItem::Event { cursor, event }));
                 }
+                Some(Block::Reset) => return Some(Ok(StreamItem::Reset)),
                 Some(Block::Cursor(cursor)) => {
                     self.query.cursor = Some(cursor);
                     continue;
@@ -124,19 +163,29 @@ impl EventStream {
             if self.has_ended {
                 return None;
             }
-            if let Err(error) = self.receive().await {
-                self.response = None;
-                self.buffer.clear();
-                if !error.is_retryable() {
-                    self.has_ended = true;
-                    return Some(Err(error));
-                }
-                let delay = reconnect_delay(self.failures, &error);
-                self.failures = self.failures.saturating_add(1);
-                tracing::debug!(%error, "the stream was interrupted; reconnecting");
-                tokio::time::sleep(delay).await;
+            if let Err(error) = self.receive_or_wait().await {
+                return Some(Err(error));
             }
         }
+    }
+
+    /// Receives bytes. After a failure, waits until the stream may connect again, or ends the stream.
+    async fn receive_or_wait(&mut self) -> Result<(), Error> {
+        let Err(error) = self.receive().await else { return Ok(()) };
+        self.response = None;
+        self.reader = BlockReader::new(EVENT_BYTES_MAX);
+        if !error.is_retryable() {
+            self.has_ended = true;
+            return Err(error);
+        }
+        let delay = reconnect_delay(self.failures, &error);
+        self.failures = self.failures.saturating_add(1);
+        tracing::debug!(%error, "the stream was interrupted; reconnecting");
+        if let Some(observer) = &mut self.on_interruption.0 {
+            observer(&error, delay);
+        }
+        tokio::time::sleep(delay).await;
+        Ok(())
     }
 
     /// Receives bytes and parses the blocks that they complete.
@@ -154,15 +203,8 @@ impl EventStream {
             return Err(Error::transport(base, "the stream ended"));
         };
         self.failures = 0;
-        self.buffer.extend_from_slice(&chunk);
-        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-            self.blocks.extend(parse_block(&String::from_utf8_lossy(&block)));
-        }
-        if self.buffer.len() > EVENT_BYTES_MAX {
-            return Err(Error::transport(base, "an event is too large"));
-        }
-        Ok(())
+        let read = self.reader.read(&chunk, &mut self.blocks);
+        read.map_err(|TooLarge| Error::transport(base, "an event is too large"))
     }
 }
 
@@ -170,43 +212,6 @@ impl EventStream {
 fn reconnect_delay(failures: u32, error: &Error) -> Duration {
     let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
     Duration::from_secs(1 << failures.min(5)).min(DELAY_MAX).max(retry_after)
-}
-
-/// Parses a block of lines. Returns `None` for a block without an event and without a position.
-fn parse_block(block: &str) -> Option<Block> {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-    match (field("event: "), field("id: ")) {
-        (Some("reset"), _) => Some(Block::Item(StreamItem::Reset)),
-        (Some(_), Some(cursor)) => {
-            let (cursor, data) = (cursor.to_owned(), field("data: ").unwrap_or_default());
-            Some(match parse_event(data) {
-                Some(event) => Block::Item(StreamItem::Event { cursor, event }),
-                None => Block::Undecodable(cursor),
-            })
-        }
-        (None, Some(cursor)) => Some(Block::Cursor(cursor.to_owned())),
-        (_, None) => None,
-    }
-}
-
-/// Parses an event. Data that this version cannot decode becomes [`WebhookData::Other`], like the data
-/// of an unknown type.
-fn parse_event(text: &str) -> Option<WebhookEvent> {
-    #[derive(Deserialize)]
-    struct AnyEvent {
-        #[serde(rename = "type")]
-        kind: String,
-        timestamp: String,
-        #[serde(default)]
-        data: Value,
-    }
-    if let Ok(event) = serde_json::from_str(text) {
-        return Some(event);
-    }
-    let AnyEvent { kind, timestamp, data } = serde_json::from_str(text).ok()?;
-    let timestamp: jiff::Timestamp = timestamp.parse().ok()?;
-    let timestamp = Timestamp::from_ms(timestamp.as_millisecond());
-    Some(WebhookEvent { timestamp, data: WebhookData::Other { kind, data } })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Receiving webhooks: verifies that a message is authentic and recent, and parses it.
+//! Receiving webhooks: [`Verifier`] checks that a message is authentic and recent, and parses it. For tests of
+//! a receiver, [`Signer`] signs messages as the server does.
 //!
 //! ```
 //! use notify_client::{notify_core::Timestamp, webhook::Verifier};
@@ -30,6 +31,8 @@ pub const TOLERANCE_MS: i64 = 300_000;
 
 /// The prefix of every secret.
 const PREFIX: &str = "whsec_";
+/// Random bytes of a generated secret. Standard Webhooks requires 24 to 64.
+const SECRET_BYTES: usize = 32;
 /// Most signatures of a message that are checked. A sender has at most two secrets.
 const SIGNATURES_MAX: usize = 16;
 
@@ -140,7 +143,8 @@ impl Verifier {
     }
 }
 
-/// Signs messages like the server, for tests of a receiver.
+/// Signs messages like the server (Standard Webhooks 1.0.0), for tests of a receiver. The models implement
+/// `Serialize`, so the body of a message is the JSON of a [`WebhookEvent`].
 ///
 /// ```
 /// use notify_client::{notify_core::Timestamp, webhook::{Signer, Verifier}};
@@ -187,6 +191,15 @@ impl Signer {
             ("webhook-signature", format!("v1,{signature}")),
         ]
     }
+}
+
+/// Generates a secret as the server does, for a test or for a tool that signs messages: `whsec_` and the
+/// base64 of 32 random bytes.
+#[must_use]
+pub fn generate_secret() -> String {
+    let mut bytes = [0; SECRET_BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the operating system gives random bytes");
+    format!("{PREFIX}{}", BASE64.encode(bytes))
 }
 
 /// Parses a secret, with or without its prefix.
@@ -253,6 +266,18 @@ mod tests {
         let expected =
             [("webhook-id", ID), ("webhook-timestamp", AT), ("webhook-signature", SIGNATURE)];
         assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
+    fn generated_secrets_differ_and_sign() {
+        let [first, second] = [generate_secret(), generate_secret()];
+        assert_ne!(first, second);
+        let headers = Signer::new(&first).unwrap().sign(ID, NOW, BODY);
+        let header = |name: &str| {
+            headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+        };
+        let check = |secret: &str| Verifier::new(secret).unwrap().check_at(header, BODY, NOW);
+        assert_eq!((check(&first), check(&second)), (Ok(()), Err(VerifyError::Signature)));
     }
 
     #[test]
