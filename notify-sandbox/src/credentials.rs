@@ -88,10 +88,11 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Generates all keys and certificates. The certificate names `listen` and the loopback addresses.
-    pub(crate) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
+    /// Generates all keys and certificates; with `uses_fixed_rsa_key` all but the RSA key. The certificate names
+    /// `listen` and the loopback addresses.
+    pub(crate) fn generate(listen: IpAddr, uses_fixed_rsa_key: bool) -> Result<Self, SandboxError> {
         let (ca_pem, tls) = Certificates::generate(listen)?;
-        let rsa = rsa_key()?;
+        let rsa = if uses_fixed_rsa_key { fixed_rsa_key()? } else { rsa_key()?.clone() };
         Ok(Self {
             ca_pem,
             tls,
@@ -103,8 +104,8 @@ impl Credentials {
                 project_id: "notify-sandbox",
                 private_key_id: "5a6d626f784b65793031",
                 client_email: "notify@notify-sandbox.iam.gserviceaccount.com",
-                private_key_pem: rsa.private_key_pem.clone(),
-                public_key: rsa.public_key.clone(),
+                private_key_pem: rsa.private_key_pem,
+                public_key: rsa.public_key,
             },
             vapid: vapid_key()?,
             page: Page {
@@ -146,6 +147,7 @@ fn vapid_key() -> Result<VapidKey, SandboxError> {
     })
 }
 
+#[derive(Clone)]
 struct RsaKey {
     private_key_pem: String,
     public_key: Vec<u8>,
@@ -158,13 +160,22 @@ fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
     if let Some(key) = KEY.get() {
         return Ok(key);
     }
-    let pair = RsaKeyPair::generate(KeySize::Rsa2048)?;
-    let der: Pkcs8V1Der<'_> = pair.as_der()?;
-    let key = RsaKey {
-        private_key_pem: pem(der.as_ref()),
-        public_key: pair.public_key().as_ref().to_vec(),
-    };
+    let key = RsaKey::of(&RsaKeyPair::generate(KeySize::Rsa2048)?)?;
     Ok(KEY.get_or_init(|| key))
+}
+
+/// The RSA key that is part of this crate. It protects nothing: only sandboxes of tests accept it.
+fn fixed_rsa_key() -> Result<RsaKey, SandboxError> {
+    let pkcs8 = include_bytes!("service_account.pk8");
+    RsaKey::of(&RsaKeyPair::from_pkcs8(pkcs8).expect("the file has an RSA key in PKCS #8"))
+}
+
+impl RsaKey {
+    fn of(pair: &RsaKeyPair) -> Result<Self, SandboxError> {
+        let der: Pkcs8V1Der<'_> = pair.as_der()?;
+        let public_key = pair.public_key().as_ref().to_vec();
+        Ok(Self { private_key_pem: pem(der.as_ref()), public_key })
+    }
 }
 
 fn pem(der: &[u8]) -> String {

@@ -229,6 +229,16 @@ impl Sandbox {
         self.state.drop_connections();
     }
 
+    /// Clears the log and the counts.
+    pub fn clear_received(&self) {
+        self.state.log.clear();
+    }
+
+    /// Removes all rules.
+    pub fn clear_rules(&self) {
+        self.state.rules.clear();
+    }
+
     /// Clears the log, the counts, the rules and the rate limits.
     pub fn clear(&self) {
         self.state.rate_limits.clear();
@@ -261,3 +271,8 @@ impl std::fmt::Debug for Sandbox {
         f.debug_struct("Sandbox").field("address", &self.address).finish_non_exhaustive()
     }
 }
+
+/// Compiles the example of the README of the crate.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

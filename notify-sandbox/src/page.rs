@@ -142,7 +142,7 @@ pub(crate) fn instructions(state: &SandboxState) -> String {
          \x20 curl {plain}/sandbox/rules -d '{{\"provider\": \"fcm\", \"status\": 503, \"times\": 2}}'\n\
          \x20 curl -X DELETE {plain}/sandbox/rules\n\
          \x20 an FCM token that ends in -unregistered, -429:3 or -503x2, an APNs token that ends in\n\
-         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so; so is a person\n\
+         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) gets that answer; so does a person\n\
          \x20 or chat that ends in -blocked or -502\n\
          \n\
          the certificate authority: {plain}/sandbox/ca.pem\n"

@@ -57,6 +57,59 @@ impl ReceivedRequest {
         }
     }
 
+    /// The title that the recipient sees, or that an app gets to show. Chats have no titles.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        self.first_text(match self.provider {
+            Provider::Apns => &["/aps/alert/title"],
+            Provider::Fcm => &["/message/notification/title", "/message/data/title"],
+            Provider::WebPush => &["/title"],
+            Provider::Messenger | Provider::Telegram | Provider::Oauth => &[],
+        })
+    }
+
+    /// The text that the recipient sees, or that an app gets to show.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.first_text(match self.provider {
+            Provider::Apns => &["/aps/alert/body", "/aps/alert"],
+            Provider::Fcm => &["/message/notification/body", "/message/data/body"],
+            Provider::WebPush => &["/body"],
+            Provider::Messenger => &[
+                "/message/text",
+                "/message/attachment/payload/text",
+                "/message/attachment/payload/elements/0/title",
+            ],
+            Provider::Telegram => &["/text", "/caption"],
+            Provider::Oauth => &[],
+        })
+    }
+
+    /// The url that a tap opens; only of apps and browsers.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.first_text(match self.provider {
+            Provider::Apns | Provider::WebPush => &["/url"],
+            Provider::Fcm => &["/message/data/url"],
+            Provider::Messenger | Provider::Telegram | Provider::Oauth => &[],
+        })
+    }
+
+    /// The id of the notification; only of apps and browsers.
+    #[must_use]
+    pub fn notification_id(&self) -> Option<&str> {
+        self.first_text(match self.provider {
+            Provider::Apns => &["/notification_id"],
+            Provider::Fcm => &["/message/data/notification_id"],
+            Provider::WebPush => &["/data/notification_id"],
+            Provider::Messenger | Provider::Telegram | Provider::Oauth => &[],
+        })
+    }
+
+    fn first_text(&self, pointers: &[&str]) -> Option<&str> {
+        pointers.iter().find_map(|pointer| self.payload.pointer(pointer)?.as_str())
+    }
+
     /// Whether the system shows nothing of the message and only wakes the app: a background push of APNs,
     /// or a message of FCM with data alone.
     #[must_use]

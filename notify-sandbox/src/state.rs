@@ -39,6 +39,9 @@ pub struct SandboxConfig {
     pub connections_max: usize,
     /// The largest request body that is read, in bytes. The rest of a larger body stays unread.
     pub body_bytes_max: usize,
+    /// Whether the service account of FCM has the RSA key that is part of this crate. Generating one takes up
+    /// to a second of CPU time in each process.
+    pub uses_fixed_rsa_key: bool,
     /// The clock of the sandbox.
     pub clock: Clock,
     /// The initial settings.
@@ -52,6 +55,7 @@ impl Default for SandboxConfig {
             serves_control: true,
             connections_max: Semaphore::MAX_PERMITS,
             body_bytes_max: BODY_BYTES_MAX,
+            uses_fixed_rsa_key: false,
             clock: Clock::default(),
             settings: Settings::default(),
         }
@@ -204,7 +208,7 @@ impl SandboxState {
             serves_control: config.serves_control,
             body_bytes_max: config.body_bytes_max,
             connection_permits: Arc::new(Semaphore::new(config.connections_max)),
-            credentials: Credentials::generate(address.ip())?,
+            credentials: Credentials::generate(address.ip(), config.uses_fixed_rsa_key)?,
             clock: config.clock,
             log: RequestLog::new(config.log_entries_max),
             rules: Rules::default(),
