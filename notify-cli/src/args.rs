@@ -12,6 +12,7 @@ Environment:
   NOTIFY_API_KEY         API key of the application
   NOTIFY_ADMIN_KEY       Admin key, for apps, keys and providers
   NOTIFY_PROFILE         Profile to use, see `notify profile`
+  NOTIFY_WEBHOOK_SECRET  Secret with which `listen` and `trigger` sign messages
   NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust in addition to the system's
   NO_COLOR               Turn colours off
 
@@ -21,8 +22,8 @@ stderr shows when a variable overrides the current profile.
 
 Exit status:
   0  done
-  1  a check failed (doctor, `test`, `check`); a watched notification ended with failed, expired or
-     canceled deliveries; a confirmation was declined; `--exit-code` found a difference
+  1  a check failed (doctor, `test`, `check`, `trigger`); a watched notification ended with failed,
+     expired or canceled deliveries; a confirmation was declined; `--exit-code` found a difference
   2  wrong usage
   3  the server rejected the request
   4  not authorised
@@ -59,7 +60,7 @@ pub(crate) enum Command {
     /// Register, read, tag, log in and delete devices.
     #[command(subcommand)]
     Devices(Devices),
-    /// Read, change and delete users.
+    /// Read, change, import and delete users.
     #[command(subcommand)]
     Users(commands::users::Users),
     /// Read, set, delete and preview segments: audiences with a name.
@@ -85,6 +86,10 @@ pub(crate) enum Command {
     Events(commands::events::Events),
     /// Print events as they happen, one a line, until interrupted.
     Tail(commands::tail::Tail),
+    /// Forward events to a url, such as one of this machine, as messages to a webhook.
+    Listen(Box<commands::listen::Listen>),
+    /// Post made-up events to a url, or let the server test the webhooks.
+    Trigger(Box<commands::trigger::Trigger>),
     /// Create, test and manage webhooks, which receive events.
     #[command(subcommand)]
     Webhooks(commands::webhooks::Webhooks),

@@ -58,7 +58,7 @@ pub(crate) enum Failure {
         /// The file that contains the refused rows, if there is one.
         report: Option<PathBuf>,
         /// The command that imports the file of refused rows.
-        command: &'static str,
+        command: String,
     },
     /// An import ended before the end of the file.
     #[error("stopped after line {line}{}", resume_hint(*resumable))]
@@ -304,7 +304,7 @@ pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
 }
 
 /// The innermost cause. The outer causes only name layers.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.last().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -341,7 +341,7 @@ mod tests {
             (Error::MissingKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
-            (Failure::RowsRefused { rows: 1, report: None, command: "" }, 3),
+            (Failure::RowsRefused { rows: 1, report: None, command: String::new() }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
             (Error::WrongKey(KeyKind::Admin).into(), 4),
             (

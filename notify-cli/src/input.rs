@@ -273,6 +273,15 @@ mod tests {
                     "            ^",
                 ],
             ),
+            (
+                "tag = vip and plan is pro",
+                2,
+                vec![
+                    "--audience: expected `absent`; write `plan = pro`",
+                    "  tag = vip and plan is pro",
+                    "                        ^",
+                ],
+            ),
             (r#"{"tag""#, 2, vec!["--audience: not a JSON object: "]),
             (
                 r#"{"tga": "vip"}"#,

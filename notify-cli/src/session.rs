@@ -1,5 +1,7 @@
 //! The context of a command: the connection, opened on first use, and the output.
 
+use std::path::Path;
+
 use notify_client::{
     Client,
     notify_core::{AppId, PageQuery},
@@ -31,6 +33,11 @@ impl Session {
         }
         let connection = self.connection.insert(connection::connect(&self.args)?);
         Ok(connection.client.clone())
+    }
+
+    /// The file of an authority to trust in addition to the system's.
+    pub(crate) fn ca_certificate(&self) -> Option<&Path> {
+        self.args.ca_certificate.as_deref()
     }
 
     /// The address of the server, if the client has been used.

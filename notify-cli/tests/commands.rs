@@ -1038,6 +1038,28 @@ async fn a_preview_counts_unknown_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_preview_shows_the_message_of_a_device_and_every_language() {
+    let payload = |text: &str| json!({ "aps": { "alert": text } });
+    let german = json!({ "language": "de", "payload": payload("Hallo"), "bytes": 26, "bytes_max": 90,
+        "problems": ["is long"] });
+    let platform = json!({ "platform": "ios", "devices": 1, "payload": payload("Hello"), "headers": {},
+        "bytes": 27, "bytes_max": 91, "limit": 4096, "problems": [], "languages": [german] });
+    let fixture = Fixture::with_body(json!({ "platforms": [platform], "unknown": null })).await;
+    let send = ["send", "--text", "Hello", "--platform", "ios", "--preview"];
+    let more = ["--preview-device", "a/1", "-o", "table"];
+    let run = fixture.run(&[&send[..], &more[..]].concat()).assert_success();
+    for shown in ["Hello", "de, 26 bytes, at most 90", "Hallo", "is long"] {
+        assert!(run.stdout.contains(shown), "{shown}: {}", run.stdout);
+    }
+    assert_eq!(
+        fixture.received().await[0].0,
+        "POST /v1/notifications/preview?device_id=a%2F1".to_owned()
+    );
+    let run = fixture.run(&["send", "--text", "Hi", "--platform", "ios", "--preview-device", "a"]);
+    assert!(run.status == 2 && run.stderr.contains("--preview"), "{run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_only_application_is_the_default() {
     let app =
         json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });

@@ -1,4 +1,5 @@
-//! `notify devices import`: requests, refused rows, and resumption.
+//! `notify devices import`, `notify devices tag --file` and `notify users import`: requests, refused rows, and
+//! resumption.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -48,7 +49,7 @@ fn check_summary(run: &Run, rows: u64, registered: u64, refused: u64, without_ad
         json!({
             "rows": rows, "registered": registered, "refused": refused, "refused_file": file,
             "duplicates": 0, "left_out": 0, "devices": registered, "replaced": 0,
-            "without_address": without_address,
+            "without_address": without_address, "left_out_reasons": {},
         }),
         "{run:?}"
     );
@@ -104,6 +105,7 @@ async fn ndjson_comes_from_standard_input() {
         json!({
             "rows": 3, "registered": 2, "refused": 1, "refused_file": null, "duplicates": 0,
             "left_out": 0, "devices": 2, "replaced": 0, "without_address": 2,
+            "left_out_reasons": {},
         })
     );
     let lines: Vec<_> = run.stderr.lines().collect();
@@ -420,6 +422,9 @@ async fn a_crash_does_not_duplicate_rows_of_the_report() {
     fixture.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv", "--state", "s"];
     assert_eq!(fixture.run(&import).status, 4);
+    let run = fixture.run(&["users", "import", "devices.csv", "--state", "s"]);
+    let expected = "s: the state file of `notify devices import`; --restart starts over";
+    assert!(run.status == 2 && run.stderr.contains(expected), "{run:?}");
     let ahead = fixture.read("devices.csv.refused.csv") + "\"d20\",\"windows\",\"21\",\"half a ro";
     fixture.file("devices.csv.refused.csv", ahead);
     assert_eq!(fixture.run(&import).status, 3);
@@ -438,6 +443,11 @@ async fn an_invalid_file_is_wrong_usage() {
             "device_id,platform,token\n",
             "unknown column `token` (did you mean `push_token`?); \
              --ignore-unknown-columns ignores",
+        ),
+        (
+            "a.csv",
+            "device_id,platform,plan\n",
+            "unknown column `plan` (an attribute is `attribute:plan`)",
         ),
         (
             "a.csv",
@@ -502,14 +512,14 @@ async fn an_export_can_be_imported() {
 const SLOW: Duration = Duration::from_millis(30);
 
 /// A server that responds slowly to requests that contain `first`, and reports when each request arrived.
-async fn with_slow_first_response() -> (Fixture, Receiver<(Value, Instant)>) {
+async fn with_slow_first_response(response_body: Value) -> (Fixture, Receiver<(Value, Instant)>) {
     let fixture = Fixture::new().await;
     let (sender, arrivals) = std::sync::mpsc::channel();
     let reply = move |request: &wiremock::Request| {
         let body: Value = request.body_json().unwrap();
         let is_first = body.to_string().contains("first");
         sender.send((body, Instant::now())).unwrap();
-        response(200, &done()).set_delay(if is_first { SLOW } else { Duration::ZERO })
+        response(200, &response_body).set_delay(if is_first { SLOW } else { Duration::ZERO })
     };
     Mock::given(any()).respond_with(reply).mount(&fixture.server).await;
     (fixture, arrivals)
@@ -534,7 +544,7 @@ async fn the_last_row_of_a_file_wins() {
             "50 rows took the address of an earlier row, whose device has none now\n",
         ),
     ] {
-        let (fixture, arrivals) = with_slow_first_response().await;
+        let (fixture, arrivals) = with_slow_first_response(done()).await;
         let rows: Vec<String> = (0..50).flat_map(pair).collect();
         fixture.file(
             "devices.csv",
@@ -547,6 +557,7 @@ async fn the_last_row_of_a_file_wins() {
                 "rows": 100, "registered": 100, "refused": 0, "refused_file": null,
                 "duplicates": 50, "left_out": 0, "devices": 100 - replaced,
                 "replaced": replaced, "without_address": replaced * 2,
+                "left_out_reasons": {},
             })
         );
         assert_eq!((run.status, run.stderr.as_str()), (0, expected));
@@ -923,7 +934,7 @@ async fn listings_and_exports_are_imported() {
             run.json(),
             json!({ "rows": 4, "registered": 3, "refused": 0, "refused_file": null,
                 "duplicates": 0, "left_out": 1, "devices": 3, "replaced": 0,
-                "without_address": 0 }),
+                "without_address": 0, "left_out_reasons": { "unregistered": 1 } }),
             "{args:?}: {run:?}"
         );
         assert_eq!(
@@ -933,6 +944,154 @@ async fn listings_and_exports_are_imported() {
         );
         assert_eq!(fixture.received().await[1..], recreated(), "{args:?}");
     }
+}
+
+/// A user as the API returns it.
+fn user(user_id: &str, attributes: &Value) -> Value {
+    json!({
+        "user_id": user_id, "attributes": attributes, "created_at": 1, "updated_at": 2,
+        "devices": [{"device_id": "a", "platform": "ios", "enabled": true}],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_of_a_file_are_imported() {
+    let fixture = Fixture::new().await;
+    let too_many = response(400, &json!({ "errors": ["must hold at most 100 attributes"] }));
+    Mock::given(path("/v1/users/full")).respond_with(too_many).mount(&fixture.server).await;
+    let unauthorized = response(401, &json!({ "errors": ["no"] }));
+    let third = path("/v1/users/c");
+    Mock::given(third).respond_with(unauthorized).up_to_n_times(1).mount(&fixture.server).await;
+    let updated = response(200, &user("u", &json!({})));
+    Mock::given(any()).respond_with(updated).mount(&fixture.server).await;
+    fixture.file(
+        "u.csv",
+        "User ID;attribute:plan;attribute:zip;attributes;platform\n\
+         a/1;pro;\"\"\"10115\"\"\";\"{\"\"seats\"\":3,\"\"old\"\":null}\";no platform\n\
+         full;pro;;;\n\
+         c;;;;ios\n\
+         ;pro;;;\n\
+         d;\"\"\"x\";;;\n",
+    );
+    let import = ["users", "import", "u.csv", "--parallel", "1"];
+    let run = fixture.run(&import);
+    assert_eq!(run.status, 4, "{run:?}");
+    assert!(fixture.has("u.csv.notify-users"));
+
+    let run = fixture.run(&import);
+    assert_eq!(run.status, 3, "{run:?}");
+    assert_eq!(
+        run.json(),
+        json!({ "rows": 5, "imported": 2, "refused": 3, "refused_file": "u.csv.refused.csv" })
+    );
+    assert_eq!(
+        run.stderr,
+        "continuing after line 3\n\
+         the first refused row: line 5: user_id: must not be empty\n\
+         error: rows refused: 3; correct them in u.csv.refused.csv, then run `notify users import \
+         u.csv.refused.csv`\n"
+    );
+    let report = fixture.read("u.csv.refused.csv");
+    let mut report = csv::Reader::from_reader(report.as_bytes());
+    let rows: Vec<_> = report.records().map(Result::unwrap).collect();
+    let errors = rows.iter().map(|row| (&row[5], &row[6]));
+    assert_eq!(
+        errors.collect::<Vec<_>>(),
+        [
+            ("3", "must hold at most 100 attributes"),
+            ("5", "user_id: must not be empty"),
+            ("6", "attribute:plan: the quotes are not closed"),
+        ]
+    );
+    assert!(!fixture.has("u.csv.notify-users"));
+    let patch = |id: &str, body: Value| (format!("PATCH /v1/users/{id}"), Some(body));
+    let first = json!({ "plan": "pro", "zip": "10115", "seats": 3, "old": null });
+    assert_eq!(
+        fixture.received().await,
+        [
+            patch("a%2F1", json!({ "attributes": first })),
+            patch("full", json!({ "attributes": { "plan": "pro" } })),
+            patch("c", json!({})),
+            patch("c", json!({})),
+        ]
+    );
+
+    fixture.file("o.csv", "external_id,attribute:plan\nu,pro\n");
+    let run = fixture.run(&["users", "import", "o.csv"]);
+    let expected = "the header has no column `user_id`; if `external_id` is the `user_id`";
+    assert!(run.status == 2 && run.stderr.contains(expected), "{run:?}");
+    fixture.file("o.json", "{\n\"devices\":[]}\n");
+    let run = fixture.run(&["users", "import", "o.json"]);
+    assert!(
+        run.status == 2 && run.stderr.contains("not a list of users: missing field"),
+        "{run:?}"
+    );
+}
+
+/// Every format in which the command prints users can be imported.
+#[tokio::test(flavor = "multi_thread")]
+async fn listings_of_users_are_imported() {
+    let all = [user("=u", &attributes()), user("v", &json!({}))];
+    for (args, name) in [
+        (vec!["-o", "json"], "u.json"),
+        (vec!["--all", "-o", "json"], "u.json"),
+        (vec!["--all", "-o", "json"], "-"),
+        (vec!["-o", "csv"], "u.csv"),
+    ] {
+        let fixture = Fixture::new().await;
+        let listed = response(200, &json!({ "users": all, "next_cursor": null }));
+        Mock::given(method("GET")).respond_with(listed).mount(&fixture.server).await;
+        let updated = response(200, &all[0]);
+        Mock::given(any()).respond_with(updated).mount(&fixture.server).await;
+        let shown = fixture.run(&[&["users", "list"], &args[..]].concat()).assert_success().stdout;
+        fixture.file(name, &shown);
+        let import = ["users", "import", name, "--parallel", "1"];
+        let run = if name == "-" {
+            let mut command = fixture.command(&[&import[..], &["--format", "ndjson"]].concat());
+            command.write_stdin(shown);
+            common::finish(command)
+        } else {
+            fixture.run(&import)
+        }
+        .assert_success();
+        assert_eq!(
+            run.json(),
+            json!({ "rows": 2, "imported": 2, "refused": 0, "refused_file": null }),
+            "{args:?}: {run:?}"
+        );
+        let first = json!({ "attributes": attributes() });
+        assert_eq!(
+            fixture.received().await[1..],
+            [
+                ("PATCH /v1/users/=u".to_owned(), Some(first)),
+                ("PATCH /v1/users/v".to_owned(), Some(json!({}))),
+            ],
+            "{args:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_user_are_sent_in_the_order_of_the_file() {
+    let (fixture, arrivals) = with_slow_first_response(user("u", &json!({}))).await;
+    let rows = (0..5).map(|row| format!("u{row},{row},first\nu{row},{row},last\n"));
+    let rows: String = rows.collect();
+    fixture.file("u.csv", format!("user_id,attribute:row,attribute:plan\n{rows}"));
+    let run = fixture.run(&["users", "import", "u.csv"]).assert_success();
+    assert_eq!(run.json()["imported"], 10);
+    let mut firsts = HashMap::new();
+    let mut lasts = 0;
+    for (body, at) in arrivals.try_iter() {
+        let row = body["attributes"]["row"].as_f64().unwrap().to_string();
+        if body["attributes"]["plan"] == "first" {
+            firsts.insert(row, at);
+        } else {
+            let first = firsts.get(&row).expect("the first row arrives first");
+            assert!(at - *first >= SLOW, "{row}: the last row was sent after the response");
+            lasts += 1;
+        }
+    }
+    assert_eq!((firsts.len(), lasts), (5, 5));
 }
 
 /// A list has no line for each row, so a row has the line on which it begins.

@@ -129,7 +129,8 @@ async fn a_device_without_an_address_is_marked() {
     let chat = json!({"platform": "chatapp", "push_token": null, "recipient_id": "4711"});
     let web = json!({"platform": "web", "push_token": null, 
         "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"}});
-    let devices = [json!({}), none, off, chat, web].map(without);
+    let hidden = json!({"push_token": null, "address_hidden": true});
+    let devices = [json!({}), none, off, chat, web, hidden].map(without);
     let fixture = Fixture::with_body(json!({ "devices": devices, "next_cursor": null })).await;
     let run = fixture.run(&["devices", "list", "-o", "table"]).assert_success();
     assert_eq!(
@@ -142,8 +143,12 @@ async fn a_device_without_an_address_is_marked() {
          │ a         ┆ android  ┆ push_disabled ┆      ┆ 2026-01-02T03:04:05Z │\n\
          │ a         ┆ chatapp  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
          │ a         ┆ web      ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
          └───────────┴──────────┴───────────────┴──────┴──────────────────────┘\n"
     );
+    let export = fixture.run(&["devices", "export"]);
+    let refused = "the key lacks the scope `devices`, so the file would have no addresses";
+    assert!(export.status == 2 && export.stderr.contains(refused), "{export:?}");
     let fixture = Fixture::with_body(without(json!({"push_token": null}))).await;
     let shown = fixture.run(&["devices", "get", "a", "-o", "table"]).assert_success().stdout;
     assert!(shown.contains("no address") && !shown.contains("enabled"), "{shown}");
@@ -606,10 +611,14 @@ async fn wrong_usage_prints_a_hint() {
         chatapp; several as in --platform android --platform ios), --device ID, --user ID, \
         --android-device ID or --ios-device ID\n";
     for (line, remedy) in [
-        ("send --text Hi --tag vip", target),
+        ("send --text Hi --tag vip", "error: no target: --tag only restricts one; give --platform"),
         ("send --text Hi", target),
-        ("send --text Hi --audience user", target),
-        ("send --text Hi --segment vip", target),
+        ("send --text Hi --audience user", "--audience only restricts one; give --platform"),
+        ("send --text Hi --segment vip", "--segment only restricts one; give --platform"),
+        (
+            "send --text Hi --tag vip --segment vip",
+            "error: no target: --segment and --tag only restrict one; give --platform",
+        ),
         ("send --platform ios", "no text: give --text TEXT, or --silent"),
         (
             "send --text Hi --platform android,ios",
@@ -633,7 +642,7 @@ async fn wrong_usage_prints_a_hint() {
             "--text 'it'\\''s'; --android-title sets the title on Android",
         ),
         ("report --id r --platform ios Hello", "--text 'Hello'"),
-        ("send --tag vip", target),
+        ("send --tag vip", "error: no target: --tag only restricts one; give --platform"),
         (
             "send --text Hi --platform ios --at 1767323045",
             "looks like seconds: give unix milliseconds (1767323045000)",

@@ -69,6 +69,90 @@ async fn an_explanation_lists_its_steps_in_order() {
     );
 }
 
+/// `notify explain --user` explains the devices of a user: in JSON as a list, in CSV with a row for each step.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_devices_of_a_user_are_explained() {
+    let explained = |device: &str, what: &str, detail: &str| {
+        json!({"device_id": device, "outcome": "not_targeted", "steps": [
+            {"at": 1_767_323_045_000_i64, "what": "accepted", "detail": "accepted"},
+            {"at": null, "what": what, "detail": detail}]})
+    };
+    let phone = explained("phone", "lacks_tag", "does not have the tag");
+    let tablet = explained("tablet", "disabled", "push is turned off by its user now");
+    let page = |next_cursor: Value| {
+        let device = |id: &str| {
+            json!({
+                "device_id": id, "platform": "ios", "sdk_type": "ios_push", "tags": [],
+                "attributes": {}, "user_id": "ada/1", "enabled": true, "created_at": 1,
+                "updated_at": 1, "push_disabled": false,
+            })
+        };
+        json!({"devices": [device("phone"), device("tablet")], "next_cursor": next_cursor})
+    };
+    let explain = async |next_cursor: Value, format: &str| {
+        let bodies = [&page(next_cursor), &phone, &tablet];
+        let fixture = Fixture::with_responses(bodies.map(|body| response(200, body)).into()).await;
+        let run = fixture.run(&["explain", ID, "--user", "ada/1", "-o", format]);
+        let path = format!("GET /v1/notifications/{ID}/explain");
+        let devices = "GET /v1/devices?limit=20&user_id=ada%2F1".to_owned();
+        let expected = [devices, format!("{path}/phone"), format!("{path}/tablet")];
+        let received: Vec<String> =
+            fixture.received().await.into_iter().map(|(line, _)| line).collect();
+        assert_eq!(received, expected);
+        run
+    };
+    let run = explain(Value::Null, "json").await.assert_success();
+    assert_eq!(run.json(), json!([phone, tablet]));
+    let run = explain(Value::Null, "csv").await.assert_success();
+    assert_eq!(
+        run.stdout,
+        "\"device_id\",\"at\",\"what\",\"detail\"\r\n\
+         \"phone\",\"1767323045000\",\"accepted\",\"accepted\"\r\n\
+         \"phone\",\"\",\"lacks_tag\",\"does not have the tag\"\r\n\
+         \"tablet\",\"1767323045000\",\"accepted\",\"accepted\"\r\n\
+         \"tablet\",\"\",\"disabled\",\"push is turned off by its user now\"\r\n"
+    );
+    let run = explain(json!("next"), "table").await;
+    assert_eq!(
+        run.stdout,
+        "✗ phone not sent: does not have the tag\n\
+         ┌─────┬───────────┬───────────────────────┐\n\
+         │ at  ┆ what      ┆ detail                │\n\
+         ╞═════╪═══════════╪═══════════════════════╡\n\
+         │ now ┆ lacks_tag ┆ does not have the tag │\n\
+         └─────┴───────────┴───────────────────────┘\n\
+         ✗ tablet not sent: push is turned off by its user now\n\
+         ┌─────┬──────────┬────────────────────────────────────┐\n\
+         │ at  ┆ what     ┆ detail                             │\n\
+         ╞═════╪══════════╪════════════════════════════════════╡\n\
+         │ now ┆ disabled ┆ push is turned off by its user now │\n\
+         └─────┴──────────┴────────────────────────────────────┘\n"
+    );
+    let more = "the user has more devices than these: `notify devices list --user ada/1` lists \
+        all\n";
+    assert_eq!((run.status, run.stderr.as_str()), (0, more));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_devices_is_reported() {
+    let none = response(200, &json!({"devices": [], "next_cursor": null}));
+    let user = json!({"user_id": "ada", "attributes": {}, "devices": [], "created_at": 1,
+        "updated_at": 1});
+    let unknown = json!({"errors": ["not found"]});
+    for (user, status, stdout, stderr) in [
+        (response(200, &user), 0, "[]\n", "no device is logged in as the user `ada` now\n"),
+        (response(404, &unknown), 5, "", "error: not found: no user has the id `ada`\n"),
+    ] {
+        let fixture = Fixture::with_responses(vec![none.clone(), user]).await;
+        let run = fixture.run(&["explain", ID, "--user", "ada"]);
+        assert_eq!((run.status, &*run.stdout, &*run.stderr), (status, stdout, stderr));
+    }
+    let fixture = Fixture::with_body(json!({})).await;
+    for wrong in [&["explain", ID][..], &["explain", ID, "d", "--user", "ada"]] {
+        assert_eq!(fixture.run(wrong).status, 2, "{wrong:?}");
+    }
+}
+
 /// A notification with these counts: sent, failed, unregistered, expired, canceled, pending.
 fn record(status: &str, counts: [u64; 6]) -> Value {
     let [sent, failed, unregistered, expired, canceled, pending] = counts;

@@ -49,6 +49,10 @@ pub(crate) enum Apps {
         /// Its new status. The server refuses the keys of a suspended application.
         #[arg(long, value_parser = ["active", "suspended"], group = "change")]
         status: Option<String>,
+        /// What happens after a crash to messages that were being sent to Messenger or Telegram, and to raw
+        /// data messages: `repeat` sends them again, `skip` ends them as failed.
+        #[arg(long, value_parser = ["repeat", "skip"], group = "change")]
+        on_crash: Option<String>,
     },
     /// Set or show the pages that may subscribe browsers without an API key.
     Web {
@@ -99,12 +103,12 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                 .map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&record, &view::APP)
         }
-        Apps::Update { app, name, language, status } => {
+        Apps::Update { app, name, language, status, on_crash } => {
             let id = session.named_app(&app).await?;
             if let Some(name) = &name {
                 check_name_is_unused(name, id, session).await?;
             }
-            let change = UpdateApp { name, language, status };
+            let change = UpdateApp { name, language, status, on_crash };
             admin
                 .update_app(id, &change)
                 .await

@@ -24,7 +24,7 @@ pub(crate) struct ContentArgs {
     translations: Option<String>,
     /// Only devices that have this tag set to true.
     #[arg(long)]
-    tag: Option<String>,
+    pub(crate) tag: Option<String>,
     /// Deep link.
     #[arg(long)]
     url: Option<String>,

@@ -292,7 +292,15 @@ async fn export(
     let mut file = session.out.file(is_csv, &view::DEVICES)?;
     let mut all = notify.devices().all(query);
     while let Some(device) = all.next().await {
-        file.push(&device?)?;
+        let device = device?;
+        if device.address_hidden {
+            return Err(Failure::Usage(
+                "the key lacks the scope `devices`, so the file would have no addresses, and an import of it \
+                 would remove those of the devices"
+                    .to_owned(),
+            ));
+        }
+        file.push(&device)?;
     }
     file.end()
 }

@@ -5,11 +5,14 @@ pub(crate) mod campaigns;
 mod content;
 pub(crate) mod devices;
 pub(crate) mod doctor;
+mod endpoint;
 pub(crate) mod enrichments;
 pub(crate) mod events;
+mod example_events;
 pub(crate) mod explain;
 pub(crate) mod feeds;
 pub(crate) mod keys;
+pub(crate) mod listen;
 pub(crate) mod notifications;
 pub(crate) mod operators;
 mod paging;
@@ -22,6 +25,7 @@ pub(crate) mod send;
 pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tail;
+pub(crate) mod trigger;
 pub(crate) mod users;
 pub(crate) mod watch;
 pub(crate) mod webhooks;
@@ -46,9 +50,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Report(args) => send::run_report(*args, session).await,
         Command::Notifications(command) => notifications::run(command, session).await,
         Command::Devices(Devices::Plain(command)) => devices::run(command, session).await,
-        Command::Devices(Devices::Import(args)) => {
-            import::run(&args.file, args.options, import::Purpose::Register, session).await
-        }
+        Command::Devices(Devices::Import(args)) => import::run_devices(args, session).await,
         Command::Users(command) => users::run(command, session).await,
         Command::Segments(command) => segments::run(command, session).await,
         Command::Tags(command) => devices::run_tags(command, session).await,
@@ -58,6 +60,8 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Polls(command) => polls::run(command, session).await,
         Command::Events(command) => events::run(command, session).await,
         Command::Tail(args) => tail::run(args, session).await,
+        Command::Listen(args) => listen::run(*args, session).await,
+        Command::Trigger(args) => trigger::run(*args, session).await,
         Command::Webhooks(command) => webhooks::run(command, session).await,
         Command::Enrichments(command) => enrichments::run(command, session).await,
         Command::Statistics(command) => statistics::run(command, session).await,

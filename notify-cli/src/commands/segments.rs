@@ -89,6 +89,7 @@ An audience is an expression, or JSON if it begins with `{`. Conditions in an ex
   app_version, os_version, timezone    also >= and <; the time zone is in minutes
   created_at, last_active_at           >= and < with a date, and `within 30 days`
   user exists                          a user is logged in
+  segment = fans                       the condition of another segment; not in a segment
 `and`, `or`, `not` and parentheses combine conditions. Values with characters other than letters,
 digits and _-.:+ need double quotes, as do texts that look like a number or a boolean.
 

@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     input,
     output::{print_message, view},
-    session::Session,
+    session::{Session, parse_caller_id},
 };
 
 const SEND_HELP: &str = "\
@@ -26,8 +26,13 @@ Examples:
   notify send --text 'We miss you' --platform ios \\
     --audience 'country in (DE, AT) and not last_active_at within 30 days'
 
+  notify send --text 'Dinner is ready' --platform ios --watch && echo 'all sent'
+
   ID=$(notify send --text 'Dinner is ready' --platform ios | jq -r .id)
   notify watch \"$ID\"
+
+Exit status with --watch: 0 if every delivery was sent or its address was unregistered, 1 if a
+delivery failed, expired or was canceled.
 
 Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram).
 `notify segments set --help` describes audiences.";
@@ -55,10 +60,15 @@ pub(crate) struct Send {
     /// Show the payloads and how many devices they would reach now, without sending.
     #[arg(long, conflicts_with = "idempotency_key")]
     preview: bool,
-    /// Follow the notification until every delivery has an outcome, like `notify watch`.
+    /// With --preview: show the message that this device would get, in its language and with its
+    /// attributes.
+    #[arg(long, value_name = "DEVICE_ID", requires = "preview")]
+    preview_device: Option<String>,
+    /// Follow the notification until every delivery has an outcome, like `notify watch` and with its exit
+    /// statuses.
     #[arg(long, conflicts_with = "preview")]
     watch: bool,
-    /// Wake the app with --url, --campaign or --custom-json-key and show nothing; on Android and iOS alone.
+    /// Wake the app with --url, --campaign or --custom-json-key and show nothing; only on Android and iOS.
     #[arg(long, conflicts_with_all = ["file", "text"])]
     silent: bool,
     /// Replace `{{name|default}}` in texts and titles with the attribute of each device or its user.
@@ -155,7 +165,7 @@ struct TimingArgs {
     #[arg(long, value_name = "SECONDS", requires = "canary")]
     canary_wait: Option<u32>,
     /// The canary fails if more than this share of its deliveries failed or is still pending; 5 unless
-    /// given.
+    /// given. Dead addresses (`unregistered`) do not count as failed.
     #[arg(long, value_name = "PERCENT", requires = "canary")]
     canary_max_failed: Option<u32>,
     /// Pause after the canary, even if it does not fail.
@@ -174,11 +184,27 @@ impl TimingArgs {
     }
 }
 
+/// The options that are a target.
+const TARGETS: &str = "give --platform PLATFORM (android, ios, web, fb-messenger, chatapp; several as \
+    in --platform android --platform ios), --device ID, --user ID, --android-device ID or \
+    --ios-device ID";
+
 /// The error of a command without a target. Tags, audiences and segments are not targets, because they only
 /// restrict one.
-const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
-    fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
-    --user ID, --android-device ID or --ios-device ID";
+fn no_target(args: &Send) -> Failure {
+    let given = [
+        ("--audience", args.target.audience.is_some()),
+        ("--segment", args.target.segment.is_some()),
+        ("--tag", args.content.tag.is_some()),
+    ];
+    let given = given.into_iter().filter_map(|(option, is_given)| is_given.then_some(option));
+    let restrictions = match given.collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        [only] => format!("{only} only restricts one; "),
+        several => format!("{} only restrict one; ", several.join(" and ")),
+    };
+    Failure::Usage(format!("no target: {restrictions}{TARGETS}"))
+}
 
 /// The error of a command without a text.
 const NO_TEXT: &str =
@@ -187,9 +213,10 @@ const NO_TEXT: &str =
 /// Runs the command.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
     let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
+    let preview_device = args.preview_device.clone();
     let notification = match &args.file {
         Some(path) => input::request(path)?,
-        None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
+        None if args.target.is_empty() => return Err(no_target(&args)),
         None if args.content.text.is_none() && !args.silent => {
             return Err(Failure::Usage(NO_TEXT.to_owned()));
         }
@@ -198,7 +225,14 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     let notify = session.client()?;
     let mut notifications = notify.notifications();
     if is_preview {
-        let preview = notifications.preview(&notification).await?;
+        let preview = match preview_device {
+            None => notifications.preview(&notification).await?,
+            Some(id) => {
+                let device = parse_caller_id("preview_device", &id, DeviceId::new)?;
+                let preview = notifications.preview_for(&notification, &device).await;
+                preview.map_err(Failure::unknown_id("device", &id))?
+            }
+        };
         if let Some(ids) = preview.unknown {
             print_message(&format!("warning: {}", unknown_ids_message(ids, &notification)));
         }

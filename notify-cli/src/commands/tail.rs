@@ -1,8 +1,10 @@
 //! `notify tail`: prints events as they happen, one on each line.
 
+use std::time::Duration;
+
 use clap::Args;
 use notify_client::{
-    StreamItem,
+    Error, StreamItem,
     notify_core::{StreamQuery, WebhookEventType},
 };
 use serde_json::Value;
@@ -25,15 +27,10 @@ pub(crate) struct Tail {
 
 /// Runs the command until it is interrupted.
 pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure> {
-    let types = args.types.iter().map(|name| {
-        WebhookEventType::parse_subscribable(name).map_err(|_| {
-            let all = WebhookEventType::SUBSCRIBABLE_NAMES.join(", ");
-            Failure::Usage(format!("--type: unknown type `{name}`: give one of {all}"))
-        })
-    });
-    let types = types.collect::<Result<Vec<_>, _>>()?;
+    let types = parse_types("--type", &args.types)?;
     let json = args.json || session.out.is_json_requested();
-    let mut events = session.client()?.stream(StreamQuery { cursor: args.since, types });
+    let query = StreamQuery { cursor: args.since, types };
+    let mut events = session.client()?.stream(query).on_interruption(print_interruption);
     if session.out.is_human_readable() {
         output::print_message("waiting for events");
     }
@@ -65,7 +62,26 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
     }
 }
 
-fn with_cursor(mut event: Value, cursor: &str) -> Value {
+/// Parses names of types. `option` is the option with the names.
+pub(super) fn parse_types(
+    option: &str,
+    names: &[String],
+) -> Result<Vec<WebhookEventType>, Failure> {
+    let types = names.iter().map(|name| {
+        WebhookEventType::parse_subscribable(name).map_err(|_| {
+            let all = WebhookEventType::SUBSCRIBABLE_NAMES.join(", ");
+            Failure::Usage(format!("{option}: unknown type `{name}`: give one of {all}"))
+        })
+    });
+    types.collect()
+}
+
+/// Prints that the stream was interrupted, and when it connects again.
+pub(super) fn print_interruption(error: &Error, delay: Duration) {
+    output::print_message(&format!("{error}; connecting again in {} s", delay.as_secs()));
+}
+
+pub(super) fn with_cursor(mut event: Value, cursor: &str) -> Value {
     event["cursor"] = cursor.into();
     event
 }
@@ -79,12 +95,7 @@ fn plain_line(event: &Value, kind: &str, cursor: &str) -> String {
 /// An event as a line for people: time, type, and the fields of the data, without zeros and nulls.
 fn human_readable(event: &Value, kind: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
-    // People need no fractions of a second.
-    let without_fraction = match timestamp.split_once('.') {
-        Some((seconds, _)) => format!("{seconds}Z"),
-        None => timestamp.to_owned(),
-    };
-    let mut line = format!("{without_fraction}  {kind}");
+    let mut line = format!("{}  {kind}", without_fraction(timestamp));
     let mut data = event["data"].clone();
     // The status of a failed notification is `completed`, which would seem to contradict the event's type.
     if kind == "notification.failed"
@@ -94,6 +105,14 @@ fn human_readable(event: &Value, kind: &str) -> String {
     }
     add_fields(&mut line, "", &data);
     line
+}
+
+/// A timestamp without fractions of a second, which people do not need.
+pub(super) fn without_fraction(timestamp: &str) -> String {
+    match timestamp.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => timestamp.to_owned(),
+    }
 }
 
 /// Appends the fields of an object, and then those of its nested objects. Counts of users and counts of devices

@@ -1,5 +1,7 @@
 //! `notify users`.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use notify_client::notify_core::{AttributeValue, CreateUserToken, PatchUser, UserId, pluralize};
 
@@ -8,6 +10,7 @@ use crate::{
     attribute::{self, RemoveArgs, value_help},
     confirm::{self, ConfirmArgs},
     failure::Failure,
+    import::{self, FileOptions, Purpose},
     input,
     output::view,
     session::{Session, parse_caller_id},
@@ -57,7 +60,30 @@ pub(crate) enum Users {
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
+    /// Create the users of a file, or change their attributes if they exist. Other attributes stay.
+    #[command(after_help = IMPORT_HELP)]
+    Import {
+        /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
+        file: PathBuf,
+        #[command(flatten)]
+        options: FileOptions,
+    },
 }
+
+const IMPORT_HELP: &str = "\
+CSV files begin with a header that has the column `user_id` in any spelling (`User ID`); commas,
+semicolons, tabs or `|` separate the cells. NDJSON files have one user a line. Output of `notify
+users list`, as JSON or CSV, is accepted too. UTF-16 files need a byte-order mark.
+
+A column or member `attribute:NAME` sets that attribute of the user. An empty cell or null leaves it
+as it is. A cell is true or false, a number, or else a text; double quotes that are part of the cell
+make it a text. Put versions in such quotes: `3.10` is the number 3.1. `attributes` is a JSON object
+with several attributes, in which null removes one. A row without attributes creates its user.
+
+Other fields of a device and read-only fields of a user are ignored. In a file of devices, the
+attributes are set for the user of each device, and rows without a user are refused. Rows of the
+same user are executed in the order of the file. The state file and refused rows work as in `notify
+devices import`.";
 
 const SET_HELP: &str = concat!(
     value_help!(),
@@ -115,6 +141,9 @@ pub(crate) async fn run(command: Users, session: &mut Session) -> Result<(), Fai
             };
             result.map_err(Failure::unknown_id("user", &id))?;
             session.out.done()
+        }
+        Users::Import { file, options } => {
+            import::run(&file, options, Purpose::UpdateUser, session).await
         }
     }
 }

@@ -213,9 +213,14 @@ impl Progress {
         if !self.line.is_hidden() {
             // The bar is part of the text, so that both are drawn at once and agree.
             let seconds = self.started.elapsed().as_secs();
-            let bar = bar(finished, record.counts.targeted);
+            // Without the number of all devices, there is no share.
+            let bar = if waits_for_devices(record) {
+                String::new()
+            } else {
+                bar(finished, record.counts.targeted) + " "
+            };
             let rate = rate.map_or_else(String::new, |rate| format!("{rate:.0}/s, "));
-            self.line.set_message(format!("{bar} {line} ({rate}{seconds} s)"));
+            self.line.set_message(format!("{bar}{line} ({rate}{seconds} s)"));
             return;
         }
         // A repeated line is printed once.
@@ -252,6 +257,15 @@ fn bar(finished: u64, targeted: u64) -> String {
     format!("{}{} {}%", "█".repeat(done), "░".repeat(left), share_of(100))
 }
 
+/// Whether the counts leave devices out that get their turn later: the notification is paused, or it has a rate
+/// or a canary.
+fn waits_for_devices(record: &NotificationRecord) -> bool {
+    let request = serde_json::to_value(&record.request).unwrap_or_default();
+    let has = |field: &str| request.get(field).is_some_and(|value| !value.is_null());
+    let is_slow = record.paused.is_some() || has("per_minute") || has("canary");
+    record.status == NotificationStatus::Sending && is_slow
+}
+
 /// The state of a notification in one line: `sending: 118 of 400 sent, 2 failed`.
 fn state_line(record: &NotificationRecord) -> String {
     let Counts { targeted, sent, failed, unregistered, expired, canceled, pending, .. } =
@@ -268,6 +282,9 @@ fn state_line(record: &NotificationRecord) -> String {
         (NotificationStatus::Canceled, _) if targeted == 0 => "canceled".to_owned(),
         (status, _) => format!("{}: {sent} of {targeted} sent", status.as_str()),
     };
+    if waits_for_devices(record) && targeted > 0 {
+        line.push_str(" so far");
+    }
     for (count, word) in [
         (failed, "failed"),
         (unregistered, "unregistered"),
@@ -370,19 +387,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_names_a_pause() {
+    fn the_state_names_a_pause_and_says_that_devices_follow() {
         let counts = serde_json::json!({
             "targeted": 300, "sent": 10, "failed": 0, "unregistered": 0, "expired": 0,
             "canceled": 0, "pending": 290, "unknown": 0, "excluded": 0,
         });
-        let record = serde_json::json!({
-            "id": "n", "status": "sending", "origin": "created", "created_at": 1, "send_at": 1,
-            "started_at": 1, "completed_at": null, "request": {}, "counts": counts,
-            "paused": {"at": 2, "reason": "requested"}, "by_platform": [], "failures": [],
-            "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
-        });
-        let record: NotificationRecord = serde_json::from_value(record).unwrap();
-        assert_eq!(state_line(&record), "sending: 10 of 300 sent, 290 pending (paused: requested)");
+        let pause = serde_json::json!({"at": 2, "reason": "requested"});
+        let none = serde_json::Value::Null;
+        for (request, paused, line) in [
+            (r#"{"per_minute":null}"#, &none, "sending: 10 of 300 sent, 290 pending"),
+            (r#"{"per_minute":6}"#, &none, "sending: 10 of 300 sent so far, 290 pending"),
+            (r#"{"canary":{"percent":5}}"#, &none, "sending: 10 of 300 sent so far, 290 pending"),
+            ("{}", &pause, "sending: 10 of 300 sent so far, 290 pending (paused: requested)"),
+        ] {
+            let request: serde_json::Value = serde_json::from_str(request).unwrap();
+            let record = serde_json::json!({
+                "id": "n", "status": "sending", "origin": "created", "created_at": 1, "send_at": 1,
+                "started_at": 1, "completed_at": null, "request": request, "counts": counts,
+                "paused": paused, "by_platform": [], "failures": [],
+                "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
+            });
+            let record: NotificationRecord = serde_json::from_value(record).unwrap();
+            assert_eq!(state_line(&record), line);
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Maps the columns of a CSV file to the fields of a device.
+//! Maps the columns of a CSV file to the fields of a device or a user.
 
 use csv::ByteRecord;
-use notify_client::notify_core::{PatchAttributes, Request, Timestamp, nearest_name};
+use notify_client::notify_core::{
+    PatchAttributes, Request, Timestamp, is_attribute_name, nearest_name,
+};
 
 use super::{
     Purpose,
-    operation::{
-        ATTRIBUTE_PREFIX, Draft, READ_ONLY, attributes_of_json, parse_subscription, tags_of_cell,
-    },
+    operation::{ATTRIBUTE_PREFIX, Draft, attributes_of_json, parse_subscription, tags_of_cell},
     source_row::is_report,
 };
 use crate::{attribute, failure::Failure, output::unescape_formula};
@@ -17,7 +17,7 @@ type Setter = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
 
 macro_rules! columns {
     (text: $($text:ident)*; optional: $($optional:ident)*;) => {
-        /// Every field that a column can name.
+        /// Every field that a column can name, except the read-only ones.
         const COLUMNS: &[(&str, Setter)] = &[
             $((stringify!($text), |draft, cell| {
                 cell.clone_into(&mut draft.registration.$text);
@@ -55,8 +55,6 @@ macro_rules! columns {
                 draft.disabled_reason = Some(cell.to_owned());
                 Ok(())
             }),
-            (READ_ONLY[0], |_, _| Ok(())),
-            (READ_ONLY[1], |_, _| Ok(())),
         ];
     };
 }
@@ -67,8 +65,9 @@ columns! {
         timezone country utc_offset language device_description ios_env user_id;
 }
 
-/// The names that other systems use for a field, normalised.
-const OTHER_NAMES: [(&str, &str); 15] = [
+/// The names that other systems use for a field, normalised. `id` is not among them: the purpose decides whose
+/// id it is.
+const OTHER_NAMES: [(&str, &str); 14] = [
     ("token", "push_token"),
     ("devicetoken", "push_token"),
     ("apnstoken", "push_token"),
@@ -77,7 +76,6 @@ const OTHER_NAMES: [(&str, &str); 15] = [
     ("registrationtoken", "push_token"),
     ("chatid", "recipient_id"),
     ("psid", "recipient_id"),
-    ("id", DEVICE_ID),
     ("externalid", "user_id"),
     ("os", "platform"),
     ("lang", "language"),
@@ -86,15 +84,14 @@ const OTHER_NAMES: [(&str, &str); 15] = [
     ("segments", TAGS),
 ];
 
-const DEVICE_ID: &str = "device_id";
 const TAGS: &str = "tags";
 const ATTRIBUTES: &str = "attributes";
 
 /// What a column sets.
 #[derive(Clone)]
 enum Field {
-    /// The field of a device with this name.
-    Device(&'static str, Setter),
+    /// The field with this name.
+    Named(&'static str, Setter),
     /// One attribute. It has the name of the column, which begins with [`ATTRIBUTE_PREFIX`].
     Attribute(String),
 }
@@ -103,7 +100,7 @@ impl Field {
     /// The name of the column.
     fn name(&self) -> &str {
         match self {
-            Self::Device(name, _) => name,
+            Self::Named(name, _) => name,
             Self::Attribute(name) => name,
         }
     }
@@ -111,7 +108,7 @@ impl Field {
     /// Parses a cell that is not empty, and sets the field in the draft.
     fn set(&self, draft: &mut Draft, cell: &str) -> Result<(), Vec<String>> {
         match self {
-            Self::Device(_, setter) => setter(draft, cell),
+            Self::Named(_, setter) => setter(draft, cell),
             Self::Attribute(column) => {
                 let value = attribute::parse_value(cell)
                     .map_err(|error| vec![format!("{column}: {error}")])?;
@@ -127,8 +124,12 @@ fn attribute_name(column: &str) -> &str {
     column.strip_prefix(ATTRIBUTE_PREFIX).unwrap_or(column)
 }
 
-/// The field of each column; `None` for a column that is ignored.
-pub(super) struct Columns(Vec<Option<Field>>);
+/// The columns of a file.
+pub(super) struct Columns {
+    /// The field of each column; `None` for a column that is ignored.
+    fields: Vec<Option<Field>>,
+    purpose: Purpose,
+}
 
 impl Columns {
     /// Parses the header. An unknown column is an error, because it may be a misspelt name of a field.
@@ -143,25 +144,19 @@ impl Columns {
                 "there is no header: the first line of a CSV file names its columns".to_owned(),
             ));
         }
-        let fields: Vec<_> = names.iter().map(|name| field(name)).collect();
-        let required = match purpose {
-            Purpose::Register => [DEVICE_ID, "platform"],
-            Purpose::Tag => [DEVICE_ID, TAGS],
-        };
+        let fields: Vec<_> = names.iter().map(|name| field(name, purpose)).collect();
         let has = |name: &str| fields.iter().flatten().any(|field| field.name() == name);
-        let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
+        let required = purpose.required_columns().iter().copied();
+        let missing: Vec<_> = required.filter(|name| !has(name)).collect();
+        let unknown = names.iter().zip(&fields).filter(|(_, field)| field.is_none());
+        let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
         if !missing.is_empty() {
-            let missing = column_names(&missing);
-            let is_utf_16 = names.iter().any(|name| name.contains('\0'));
-            let hint = if is_utf_16 { "; is it UTF-16 without its byte-order mark?" } else { "" };
-            return Err(Failure::Usage(format!("the header has no {missing}{hint}")));
+            return Err(missing_columns(&missing, &unknown, purpose));
         }
         // A report of refused rows has all columns of its file, including the unknown ones.
         let is_unknown_ignored = ignore_unknown || is_report(header.iter());
-        let unknown = names.iter().zip(&fields).filter(|(_, field)| field.is_none());
-        let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
         if !is_unknown_ignored && !unknown.is_empty() {
-            return Err(unknown_columns(&unknown));
+            return Err(unknown_columns(&unknown, purpose));
         }
         let field_name = |index: usize| fields[index].as_ref().map(Field::name);
         for (index, name) in names.iter().enumerate() {
@@ -181,20 +176,20 @@ impl Columns {
         for field in fields.iter().flatten() {
             check_attribute_name(field)?;
         }
-        let is_used =
-            |field: &Field| purpose == Purpose::Register || required.contains(&field.name());
-        let fields = fields.into_iter().map(|field| field.filter(is_used));
-        Ok(Self(fields.collect()))
+        let is_used = |field: &Field| purpose.uses_column(field.name());
+        let fields = fields.into_iter().map(|field| field.filter(is_used)).collect();
+        Ok(Self { fields, purpose })
     }
 
-    /// Parses a row. Returns its device id, which is empty if there is none, and the draft or its errors.
+    /// Parses a row. Returns its id, which is empty if there is none, and the draft or its errors.
     pub(super) fn draft(&self, row: &ByteRecord) -> (String, Result<Draft, Vec<String>>) {
         let mut draft = Draft::default();
         let mut errors = Vec::new();
-        if row.len() != self.0.len() {
-            errors.push(format!("has {} cells, the header has {}", row.len(), self.0.len()));
+        let columns = self.fields.len();
+        if row.len() != columns {
+            errors.push(format!("has {} cells, the header has {columns}", row.len()));
         }
-        for (cell, field) in row.iter().zip(&self.0) {
+        for (cell, field) in row.iter().zip(&self.fields) {
             let Some(field) = field else { continue };
             let Ok(cell) = std::str::from_utf8(cell) else {
                 errors.push(NOT_UTF8.to_owned());
@@ -206,26 +201,38 @@ impl Columns {
                 errors.extend(cell_errors);
             }
         }
-        let device_id = draft.registration.device_id.clone();
-        (device_id, if errors.is_empty() { Ok(draft) } else { Err(errors) })
+        let id = draft.id(self.purpose).to_owned();
+        (id, if errors.is_empty() { Ok(draft) } else { Err(errors) })
     }
 }
 
 /// The error for a cell in another encoding, such as the encoding of Excel's format "CSV".
-const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
+pub(super) const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
     WINDOWS-1252 -t UTF-8`";
+
+/// Every column of a file for this purpose, except those of attributes.
+fn known_columns(purpose: Purpose) -> impl Iterator<Item = (&'static str, Setter)> {
+    let ignore: Setter = |_, _| Ok(());
+    let read_only = purpose.read_only_fields().iter().map(move |field| (*field, ignore));
+    COLUMNS.iter().copied().chain(read_only)
+}
 
 /// The field of a column. The name may have any spelling, such as `Device_ID`, `device id` or `DeviceId`. The
 /// name of an attribute has only one.
-fn field(name: &str) -> Option<Field> {
+fn field(name: &str, purpose: Purpose) -> Option<Field> {
     if let Some((prefix, attribute)) = name.split_once(':')
         && normalise(prefix) == "attribute"
     {
         return Some(Field::Attribute(format!("{ATTRIBUTE_PREFIX}{}", attribute.trim())));
     }
     let name = normalise(name);
-    let (field, setter) = COLUMNS.iter().find(|(field, _)| normalise(field) == name)?;
-    Some(Field::Device(field, *setter))
+    let (field, setter) = known_columns(purpose).find(|(field, _)| normalise(field) == name)?;
+    Some(Field::Named(field, setter))
+}
+
+/// Whether this is exactly the name of a field that a column can have.
+pub(super) fn is_known_column(name: &str) -> bool {
+    COLUMNS.iter().any(|(field, _)| *field == name)
 }
 
 /// Checks the name of an attribute by the server's rules.
@@ -238,15 +245,36 @@ fn check_attribute_name(field: &Field) -> Result<(), Failure> {
     })
 }
 
-fn unknown_columns(names: &[&str]) -> Failure {
-    let suggestions = names.iter().filter_map(|name| Some((name, suggestion(name)?)));
+/// The error for required columns that the header lacks. One of the unknown columns may be such a column.
+fn missing_columns(missing: &[&str], unknown: &[&str], purpose: Purpose) -> Failure {
+    let is_utf_16 = unknown.iter().any(|name| name.contains('\0'));
+    let mut suggestions =
+        unknown.iter().filter_map(|name| Some((name, suggestion(name, purpose)?)));
+    let hint = if is_utf_16 {
+        "; is it UTF-16 without its byte-order mark?".to_owned()
+    } else if let Some((name, field)) = suggestions.find(|(_, field)| missing.contains(field)) {
+        format!("; if `{name}` is the `{field}`, rename the column")
+    } else {
+        String::new()
+    };
+    Failure::Usage(format!("the header has no {}{hint}", column_names(missing)))
+}
+
+fn unknown_columns(names: &[&str], purpose: Purpose) -> Failure {
+    let suggestions = names.iter().filter_map(|name| Some((name, suggestion(name, purpose)?)));
     let suggestions: Vec<_> = match names {
         [_] => suggestions.map(|(_, field)| format!("`{field}`")).collect(),
         _ => suggestions.map(|(name, field)| format!("`{field}` for `{name}`")).collect(),
     };
-    let tip = match suggestions.as_slice() {
-        [] => String::new(),
-        suggestions => format!(" (did you mean {}?)", suggestions.join(", ")),
+    let attribute = |name: &str| format!("{ATTRIBUTE_PREFIX}{name}");
+    let may_be_attribute =
+        |name: &str| is_attribute_name(name) && purpose.uses_column(&attribute(name));
+    let tip = match (suggestions.as_slice(), names) {
+        ([], [name]) if may_be_attribute(name) => {
+            format!(" (an attribute is `{}`)", attribute(name))
+        }
+        ([], _) => String::new(),
+        (suggestions, _) => format!(" (did you mean {}?)", suggestions.join(", ")),
     };
     let unknown = column_names(names);
     Failure::Usage(format!("unknown {unknown}{tip}; --ignore-unknown-columns ignores such columns"))
@@ -254,16 +282,19 @@ fn unknown_columns(names: &[&str]) -> Failure {
 
 /// The field that an unknown column probably means. Either the column is misspelt, or it has the name that
 /// another system uses for the field.
-fn suggestion(name: &str) -> Option<&'static str> {
+fn suggestion(name: &str, purpose: Purpose) -> Option<&'static str> {
     let name = normalise(name);
+    if name == "id" {
+        return Some(purpose.id_column());
+    }
     let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name);
     if let Some((_, field)) = other {
         return Some(field);
     }
-    let fields: Vec<String> = COLUMNS.iter().map(|(field, _)| normalise(field)).collect();
+    let fields: Vec<String> = known_columns(purpose).map(|(field, _)| normalise(field)).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     let near = nearest_name(&name, &fields)?;
-    COLUMNS.iter().map(|(field, _)| *field).find(|field| normalise(field) == near)
+    known_columns(purpose).map(|(field, _)| field).find(|field| normalise(field) == near)
 }
 
 /// The name in lower case, without separators between its words.
@@ -294,10 +325,18 @@ mod tests {
 
     use super::*;
 
-    fn draft(header: &[&str], row: &[&[u8]]) -> Result<Draft, Vec<String>> {
+    fn row_of(
+        purpose: Purpose,
+        header: &[&str],
+        row: &[&[u8]],
+    ) -> (String, Result<Draft, Vec<String>>) {
         let header = header.iter().copied().collect();
-        let columns = Columns::new(&header, Purpose::Register, false).unwrap();
-        columns.draft(&row.iter().copied().collect()).1
+        let columns = Columns::new(&header, purpose, false).unwrap();
+        columns.draft(&row.iter().copied().collect())
+    }
+
+    fn draft(header: &[&str], row: &[&[u8]]) -> Result<Draft, Vec<String>> {
+        row_of(Purpose::Register, header, row).1
     }
 
     #[test]
@@ -373,6 +412,26 @@ mod tests {
         }
     }
 
+    /// Cells of other known columns are not even parsed.
+    #[test]
+    fn the_row_of_a_user_has_its_id_and_attributes() {
+        let header =
+            ["User ID", "attribute:plan", "attributes", "enabled", "devices", "created_at"];
+        let row: [&[u8]; 6] = [b"'=u", b"pro", br#"{"old":null}"#, b"x", b"[7]", b"x"];
+        let (id, read) = row_of(Purpose::UpdateUser, &header, &row);
+        let mut expected = Draft {
+            attributes: PatchAttributes::default().set("plan", "pro").remove("old"),
+            ..Draft::default()
+        };
+        expected.registration.user_id = Some("=u".into());
+        assert_eq!((&*id, read), ("=u", Ok(expected)));
+
+        let row: [&[u8]; 2] = [b"u", b"plan=pro"];
+        let (id, read) = row_of(Purpose::UpdateUser, &["user_id", "attributes"], &row);
+        assert_eq!(id, "u");
+        assert_eq!(read, Err(vec!["attributes: must be a JSON object".to_owned()]));
+    }
+
     #[test]
     fn a_header_has_each_attribute_once_with_a_valid_name() {
         for (names, error) in [
@@ -418,17 +477,50 @@ mod tests {
         }
     }
 
+    fn header(names: &[&str], purpose: Purpose, ignore_unknown: bool) -> Result<(), String> {
+        let names = names.iter().copied().collect();
+        let columns = Columns::new(&names, purpose, ignore_unknown);
+        columns.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_header_of_a_file_of_users_has_their_id() {
+        let user = Purpose::UpdateUser;
+        for (names, error) in [
+            (&["attributes"] as &[&str], "the header has no column `user_id`"),
+            (
+                &["attributes", "External ID"],
+                "the header has no column `user_id`; if `External ID` is the `user_id`, rename the \
+                 column",
+            ),
+            (
+                &["user_id", "id", "plan", "vip"],
+                "unknown columns `id`, `plan`, `vip` (did you mean `user_id` for `id`?); \
+                 --ignore-unknown-columns ignores such columns",
+            ),
+        ] {
+            assert_eq!(header(names, user, false), Err(error.to_owned()), "{names:?}");
+        }
+        for names in [&["user_id"][..], &["user_id", "devices", "updated_at", "push_token"]] {
+            assert_eq!(header(names, user, false), Ok(()));
+        }
+        // Only a user of a listing has devices.
+        let devices = header(&["device_id", "platform", "devices"], Purpose::Register, false);
+        assert!(devices.is_err_and(|error| error.starts_with("unknown column `devices`")));
+    }
+
     #[test]
     fn a_header_names_known_fields_once() {
-        let header = |names: &[&str], purpose, ignore| {
-            let names = names.iter().copied().collect();
-            Columns::new(&names, purpose, ignore).map(|_| ()).map_err(|error| error.to_string())
-        };
         let (register, tag) = (Purpose::Register, Purpose::Tag);
         let both = ["device_id", "platform"];
         for (names, purpose, error) in [
             (vec!["device_id"], register, "the header has no column `platform`"),
-            (vec!["id"], register, "the header has no columns `device_id`, `platform`"),
+            (
+                vec!["id"],
+                register,
+                "the header has no columns `device_id`, `platform`; if `id` is the `device_id`, \
+                 rename the column",
+            ),
             (vec!["device_id", "platform"], tag, "the header has no column `tags`"),
             (
                 vec!["d\0e\0v\0", "platform"],
@@ -461,7 +553,8 @@ mod tests {
             (
                 [&both[..], &["line"]].concat(),
                 register,
-                "unknown column `line`; --ignore-unknown-columns ignores such columns",
+                "unknown column `line` (an attribute is `attribute:line`); --ignore-unknown-columns \
+                 ignores such columns",
             ),
             ([&both[..], &["device_id"]].concat(), register, "the header has `device_id` twice"),
             (

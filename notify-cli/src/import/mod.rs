@@ -1,14 +1,17 @@
-//! `notify devices import` and `notify devices tag --file`: execute the rows of a file in parallel, and
-//! resume after an interruption. The memory holds a limited number of rows, and 8 bytes for each device and
-//! for each address of the file.
+//! `notify devices import`, `notify devices tag --file` and `notify users import`: execute the rows of a file
+//! in parallel, and resume after an interruption. The memory holds a limited number of rows, and 8 bytes for
+//! each device or user and for each address of the file.
 
 mod columns;
+mod convert;
 mod operation;
+mod purpose;
 mod report;
 mod source;
 mod source_row;
 mod state;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -18,7 +21,9 @@ use notify_client::{Client, Error, notify_core::pluralize};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::operation::{Duplicate, Operation, RowOrder, Update};
+use self::convert::{ConversionArgs, Converter};
+use self::operation::{Duplicate, Operation, RowOrder, UNREGISTERED, Update};
+pub(crate) use self::purpose::Purpose;
 use self::report::ReportPath;
 use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
@@ -55,19 +60,24 @@ If several rows have the same device or address, the last row of the file wins. 
 counts the rows with the device or address of an earlier one, `without_address` the devices
 registered without an address, which cannot receive anything. The import leaves out devices whose
 address the provider reported as dead (`disabled_reason` is `unregistered`): their apps register
-again.
+again. `left_out_reasons` counts the rows by reason.
+
+With --from or --mapping, the file is an export of another system or a table of your own. The page
+docs/import.md shows for each how to export it, and what carries over.
 
 An interrupted import (by Ctrl-C, a crash, a server that is down) continues from the state file when
 the same command runs again.
 
-The import writes refused rows to a separate file, unchanged, with their line and errors. Correct them
-there and import that file; its unknown columns are ignored. Rows that are refused again go to another
-file, with their line in the first one. An existing file is never overwritten.")]
+The import writes refused rows to a separate file, unchanged, with their line and errors. Correct
+them there and import that file; its unknown columns are ignored. Rows that are refused again go to
+another file, with their line in the first one. An existing file is never overwritten.")]
 pub(crate) struct Import {
-    /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
-    pub(crate) file: PathBuf,
+    /// CSV, NDJSON, or the JSON of a listing, also compressed with gzip; `-` for standard input.
+    file: PathBuf,
     #[command(flatten)]
-    pub(crate) options: FileOptions,
+    conversion: ConversionArgs,
+    #[command(flatten)]
+    options: FileOptions,
 }
 
 /// How a file is read and imported.
@@ -92,21 +102,12 @@ pub(crate) struct FileOptions {
     /// Ignore the state file and start over.
     #[arg(long)]
     restart: bool,
-    /// Ignore columns of a CSV file that are not fields of a device.
+    /// Ignore unknown columns of a CSV file.
     #[arg(long)]
     ignore_unknown_columns: bool,
 }
 
-/// The purpose of the rows of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To register or subscribe devices, with their tags and attributes.
-    Register,
-    /// To set tags; other fields are ignored.
-    Tag,
-}
-
-/// Format of a file of devices.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Comma-separated values with a header (RFC 4180).
@@ -115,7 +116,7 @@ pub(crate) enum Format {
     Ndjson,
 }
 
-/// The result of an import.
+/// The result of an import of devices.
 #[derive(Debug, Serialize)]
 struct Imported<'a> {
     rows: u64,
@@ -128,6 +129,7 @@ struct Imported<'a> {
     devices: u64,
     replaced: u64,
     without_address: u64,
+    left_out_reasons: &'a BTreeMap<String, u64>,
 }
 
 /// The result of tagging by file.
@@ -139,27 +141,33 @@ struct Tagged<'a> {
     refused_file: Option<&'a Path>,
 }
 
+/// The result of an import of users.
+#[derive(Debug, Serialize)]
+struct ImportedUsers<'a> {
+    rows: u64,
+    imported: u64,
+    refused: u64,
+    refused_file: Option<&'a Path>,
+}
+
 /// A file to import, with the options of the command and the purpose of its rows.
 struct Job<'a> {
     file: &'a Path,
     options: FileOptions,
     purpose: Purpose,
+    /// For a file of another system.
+    converter: Option<Converter>,
 }
 
 impl Job<'_> {
-    /// The format of `--format`, or that of the file's extension.
+    /// The format of `--format`, or that of the file's name.
     fn format(&self) -> Result<Format, Failure> {
-        let extension = self.file.extension();
-        let extension = extension.map(|extension| extension.to_string_lossy().to_lowercase());
-        match (self.options.format, extension.as_deref()) {
-            (Some(format), _) => Ok(format),
-            (None, Some("csv" | "tsv")) => Ok(Format::Csv),
-            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
-            (None, _) => Err(Failure::Usage(format!(
-                "{}: unknown format; give --format csv or --format ndjson",
-                self.file.display()
-            ))),
-        }
+        let format = self.options.format.or_else(|| format_of_name(self.file));
+        format.ok_or_else(|| {
+            let file = self.file.display();
+            let rule = "unknown format; give --format csv or --format ndjson";
+            Failure::Usage(format!("{file}: {rule}"))
+        })
     }
 
     /// The path of the report of refused rows.
@@ -191,11 +199,23 @@ impl Job<'_> {
             return self.options.state.clone();
         }
         let mut path = self.file.to_owned().into_os_string();
-        path.push(match self.purpose {
-            Purpose::Register => ".notify-import",
-            Purpose::Tag => ".notify-tags",
-        });
+        path.push(self.purpose.state_suffix());
         Some(path.into())
+    }
+}
+
+/// Whether the name of the file is that of a file compressed with gzip.
+fn is_compressed(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
+}
+
+/// The format of a file with this name. A compressed file has `.gz` after the extension of its format.
+fn format_of_name(file: &Path) -> Option<Format> {
+    let uncompressed = if is_compressed(file) { file.file_stem()?.as_ref() } else { file };
+    match &*uncompressed.extension()?.to_string_lossy().to_lowercase() {
+        "csv" | "tsv" => Some(Format::Csv),
+        "ndjson" | "jsonl" | "json" => Some(Format::Ndjson),
+        _ => None,
     }
 }
 
@@ -205,8 +225,8 @@ enum RowOutcome {
         /// Whether the device has no address, so that it cannot receive anything.
         lacks_address: bool,
     },
-    /// The address of the device is dead, so the row was not sent.
-    LeftOut,
+    /// The row was not sent, for this reason.
+    LeftOut(&'static str),
     Refused(RefusedRow),
     /// The row was not executed, for a reason other than the row itself.
     Aborted(Failure),
@@ -225,21 +245,38 @@ enum End {
     Failed(Failure),
 }
 
-/// Executes the rows of a file, and prints the result.
+/// Imports devices: in the format of Notify, or in that of another system.
+pub(crate) async fn run_devices(args: Import, session: &mut Session) -> Result<(), Failure> {
+    let Import { file, conversion, options } = args;
+    let converter = Converter::new(&conversion)?;
+    let job = Job { file: &file, options, purpose: Purpose::Register, converter };
+    execute_file(job, session).await
+}
+
+/// Executes the rows of a file in the format of Notify, and prints the result.
 pub(crate) async fn run(
     file: &Path,
     options: FileOptions,
     purpose: Purpose,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    execute_file(Job { file, options, purpose, converter: None }, session).await
+}
+
+async fn execute_file(job: Job<'_>, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
-    let job = Job { file, options, purpose };
     let format = job.format()?;
     job.check_paths()?;
+    let purpose = job.purpose;
+    let arguments = job.converter.as_ref().map_or("", Converter::arguments);
+    let command = format!("{}{arguments}", purpose.command());
+    let from = job.converter.as_ref().map(Converter::system_argument).unwrap_or_default();
+    let writer = format!("{}{from}", purpose.command());
     let mut state =
-        ImportState::open(job.state_path(), job.report_path(format), job.options.restart)?;
+        ImportState::open(job.state_path(), job.report_path(format), &writer, job.options.restart)?;
     let ignore_unknown_columns = job.options.ignore_unknown_columns;
-    let source = Source::open(file, ReadOptions { format, purpose, ignore_unknown_columns })?;
+    let options = ReadOptions { format, purpose, ignore_unknown_columns };
+    let source = Source::open(job.file, options, job.converter)?;
     let progress = Progress::new(source.size(), purpose);
     let parallel = usize::from(job.options.parallel);
     let (sender, rows) = mpsc::channel(2 * parallel);
@@ -263,10 +300,6 @@ pub(crate) async fn run(
         0 => Ok(()),
         rows => {
             let report = state.report().map(Path::to_owned);
-            let command = match purpose {
-                Purpose::Register => "notify devices import",
-                Purpose::Tag => "notify devices tag --file",
-            };
             Err(Failure::RowsRefused { rows, report, command })
         }
     }
@@ -278,9 +311,16 @@ fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<
         state.counts();
     let rows = done + left_out + refused;
     let refused_file = state.report().filter(|_| refused > 0);
-    if purpose == Purpose::Tag {
-        let tagged = Tagged { rows, tagged: done, refused, refused_file };
-        return session.out.show(&tagged, &view::TAGGED);
+    match purpose {
+        Purpose::Register => {}
+        Purpose::Tag => {
+            let tagged = Tagged { rows, tagged: done, refused, refused_file };
+            return session.out.show(&tagged, &view::TAGGED);
+        }
+        Purpose::UpdateUser => {
+            let imported = ImportedUsers { rows, imported: done, refused, refused_file };
+            return session.out.show(&imported, &view::IMPORTED_USERS);
+        }
     }
     let imported = Imported {
         rows,
@@ -292,6 +332,7 @@ fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<
         devices: done - replaced,
         replaced,
         without_address,
+        left_out_reasons: state.left_out_reasons(),
     };
     session.out.show(&imported, &view::IMPORTED)?;
     if replaced > 0 {
@@ -307,12 +348,15 @@ fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<
             pluralize(moved, "row"),
         ));
     }
-    if left_out > 0 {
-        output::print_message(&format!(
-            "{} left out: the provider reported the device's address as dead (unregistered); its \
-             app registers it again",
-            pluralize(left_out, "row"),
-        ));
+    for (reason, rows) in state.left_out_reasons() {
+        let explanation = match &**reason {
+            UNREGISTERED => {
+                "the provider reported the device's address as dead (unregistered); its app \
+                 registers it again"
+            }
+            reason => reason,
+        };
+        output::print_message(&format!("{} left out: {explanation}", pluralize(*rows, "row")));
     }
     Ok(())
 }
@@ -328,7 +372,7 @@ fn execute_all(
     let results = rows.map(move |row| {
         let ticket = row.as_ref().map(|row| order.ticket(row.keys)).ok();
         async move {
-            // Later rows with the same device or address wait until this ticket is dropped.
+            // Later rows with the same device, user or address wait until this ticket is dropped.
             let mut ticket = ticket;
             if let Some(ticket) = &mut ticket {
                 ticket.wait().await;
@@ -347,13 +391,13 @@ async fn execute(notify: &Client, row: Result<Row, Failure>) -> RowResult {
             return RowResult { position, duplicate, outcome: RowOutcome::Aborted(failure) };
         }
     };
-    let Row { position, device_id, operation, duplicate, source_row, keys: _ } = row;
-    let refuse = |errors| RowOutcome::Refused(RefusedRow { device_id, source_row, errors });
+    let Row { position, id, operation, duplicate, source_row, keys: _ } = row;
+    let refuse = |errors| RowOutcome::Refused(RefusedRow { id, source_row, errors });
     let outcome = match operation {
-        Ok(Operation::LeaveOut) => RowOutcome::LeftOut,
+        Ok(Operation::LeaveOut(reason)) => RowOutcome::LeftOut(reason),
         Ok(operation) => match send(notify, &operation).await {
             Ok(()) => RowOutcome::Done { lacks_address: operation.lacks_address() },
-            Err(error) => match errors_of_row(&error) {
+            Err(error) => match errors_of_row(&operation, &error) {
                 Some(errors) => refuse(errors),
                 None => RowOutcome::Aborted(error.into()),
             },
@@ -375,7 +419,11 @@ async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
             update
         }
         Operation::Tag(update) => update,
-        Operation::LeaveOut => return Ok(()),
+        Operation::UpdateUser(user_id, change) => {
+            notify.users().update(user_id, change).await?;
+            return Ok(());
+        }
+        Operation::LeaveOut(_) => return Ok(()),
     };
     if !tags.tags.is_empty() {
         notify.devices().set_tags(device_id, tags).await?;
@@ -388,13 +436,16 @@ async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
 
 /// The errors of the row, if the call failed because of the row. `None` if it failed for another reason,
 /// such as a network failure or a wrong key.
-fn errors_of_row(error: &Error) -> Option<Vec<String>> {
+fn errors_of_row(operation: &Operation, error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. } => {
             Some(broken_rules(error).unwrap_or_else(|| vec![error.to_string()]))
         }
-        // A response without a request id is not from a Notify server.
-        Error::NotFound { request_id: Some(_), .. } => {
+        // A response without a request id is not from a Notify server. An unknown user is created, so
+        // another response is not about the row.
+        Error::NotFound { request_id: Some(_), .. }
+            if !matches!(operation, Operation::UpdateUser(..)) =>
+        {
             Some(vec!["device_id: no device has this id".to_owned()])
         }
         _ => None,
@@ -422,7 +473,7 @@ async fn record_results(
             RowOutcome::Done { lacks_address } => {
                 state.add_done(position, duplicate, lacks_address);
             }
-            RowOutcome::LeftOut => state.add_left_out(position),
+            RowOutcome::LeftOut(reason) => state.add_left_out(position, reason),
             RowOutcome::Refused(row) => {
                 progress.suspend(|| state.add_refused(position, duplicate, &row))?;
             }
@@ -448,11 +499,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
         let template = if size.is_some() { BAR } else { COUNT };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
-        let verb = match purpose {
-            Purpose::Register => "registered",
-            Purpose::Tag => "tagged",
-        };
-        Self { bar, verb }
+        Self { bar, verb: purpose.verb() }
     }
 
     fn show(&self, state: &ImportState) {

@@ -1,26 +1,29 @@
-//! The operation of a row, and the order of rows with the same device or address. A row is a
-//! registration, a subscription, or a device as the API returns it; each may have tags and attributes.
+//! The operation of a row, and the order of rows with the same device, user or address. A row is a
+//! registration, a subscription, or a device as the API returns it; each may have tags and attributes. The row
+//! of a user has the fields `user_id` and `attributes` of these.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use notify_client::notify_core::{
     DeviceId, PatchAttributes, PatchUser, PushSubscription, RegisterDevice, Request, SetTags,
-    Subscribe, SubscriptionPlatform, Tag, Timestamp, Violations, json::JsonObject,
+    Subscribe, SubscriptionPlatform, Tag, Timestamp, UserId, Violations, json::JsonObject,
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
     Purpose,
+    columns::is_known_column,
     source_row::{is_added, is_report, members, object},
 };
 
-/// Read-only fields of a device, which are ignored.
-pub(super) const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
 /// The fields that both registrations and subscriptions have.
 const COMMON_FIELDS: [&str; 6] =
     ["device_id", "platform", "language", "timezone", "utc_offset", "user_id"];
+/// The reason to leave a row out whose address the provider reported as dead: no request can register a device
+/// in this state.
+pub(super) const UNREGISTERED: &str = "unregistered";
 /// The start of the name of a column or a member that has the value of one attribute.
 pub(super) const ATTRIBUTE_PREFIX: &str = "attribute:";
 
@@ -46,9 +49,10 @@ pub(super) enum Operation {
     Subscribe(Subscribe, Update),
     /// Set tags.
     Tag(Update),
-    /// Leave the row out. The provider reported its address as dead, and no request can register a device
-    /// in this state.
-    LeaveOut,
+    /// Create a user if necessary, and change the user's attributes.
+    UpdateUser(UserId, PatchUser),
+    /// Leave the row out, for this reason.
+    LeaveOut(&'static str),
 }
 
 /// Tags and attributes to set, possibly none.
@@ -59,29 +63,36 @@ pub(super) struct Update {
     pub(super) attributes: PatchAttributes,
 }
 
-/// The hashes of the device id and of the address of a row. Rows with an equal hash belong together.
+/// The hashes of the id and of the address of a row. Rows with an equal hash belong together.
 pub(super) type Keys = [Option<u64>; 2];
 
 impl Draft {
-    /// Parses a line of NDJSON. The line may be a registration, a device as the API returns it, or a row of
-    /// a report. Most lines are plain registrations, so the parser tries that first.
-    pub(super) fn from_json(line: &[u8]) -> Result<Self, Vec<String>> {
+    /// Parses a line of NDJSON. The line may be a registration, a device or a user as the API returns it, or a
+    /// row of a report. Most lines of a file of devices are plain registrations, so the parser tries that
+    /// first.
+    pub(super) fn from_json(line: &[u8], purpose: Purpose) -> Result<Self, Vec<String>> {
         let registration = RegisterDevice::from_json(line.trim_ascii());
         if registration.is_err()
             && let Some(members) = members(line)
         {
-            return Self::from_members(members);
+            return Self::from_members(members, purpose);
         }
         let registration = registration.map_err(|violations| violations.into_vec())?;
         Ok(Self { registration, ..Self::default() })
     }
 
     /// Parses a line of NDJSON that has these members. Each member is a name with the JSON text of its value.
-    fn from_members(mut members: Vec<(String, String)>) -> Result<Self, Vec<String>> {
+    fn from_members(
+        mut members: Vec<(String, String)>,
+        purpose: Purpose,
+    ) -> Result<Self, Vec<String>> {
         if is_report(members.iter().map(|(name, _)| name.as_bytes())) {
             members.retain(|(name, _)| !is_added(name.as_bytes()));
         }
-        members.retain(|(name, _)| !READ_ONLY.contains(&&**name));
+        members.retain(|(name, _)| {
+            let is_ignored = !purpose.uses_column(name) && is_known_column(name);
+            !is_ignored && !purpose.read_only_fields().contains(&&**name)
+        });
         let mut take = |name: &str| {
             let index = members.iter().position(|(member, _)| member == name)?;
             let (_, text) = members.remove(index);
@@ -113,35 +124,69 @@ impl Draft {
         if errors.is_empty() { Ok(draft) } else { Err(errors) }
     }
 
+    /// Drops the fields that a subscription does not have.
+    pub(super) fn keep_common_fields(&mut self) {
+        let registration = std::mem::take(&mut self.registration);
+        let RegisterDevice { device_id, platform, language, timezone, utc_offset, user_id, .. } =
+            registration;
+        self.registration = RegisterDevice {
+            device_id,
+            platform,
+            language,
+            timezone,
+            utc_offset,
+            user_id,
+            ..RegisterDevice::default()
+        };
+    }
+
+    /// The id of the device or the user; empty if there is none.
+    pub(super) fn id(&self, purpose: Purpose) -> &str {
+        match purpose {
+            Purpose::Register | Purpose::Tag => &self.registration.device_id,
+            Purpose::UpdateUser => self.registration.user_id.as_deref().unwrap_or_default(),
+        }
+    }
+
     /// Validates the row. The error lists all violated rules.
     pub(super) fn validate(
-        mut self,
+        self,
         purpose: Purpose,
         now: Timestamp,
     ) -> Result<Operation, Vec<String>> {
-        let mut errors = Vec::new();
+        match purpose {
+            Purpose::Register => self.validate_device(now),
+            Purpose::Tag => self.validate_tags(now),
+            Purpose::UpdateUser => self.validate_user(now),
+        }
+    }
+
+    fn validate_tags(self, now: Timestamp) -> Result<Operation, Vec<String>> {
+        let tags = SetTags { tags: self.tags };
+        let errors = violated_rules(tags.clone(), now);
+        let device_id = DeviceId::new(self.registration.device_id);
+        let device_id = id_or_errors("device_id", device_id, errors)?;
+        let attributes = PatchAttributes::default();
+        Ok(Operation::Tag(Update { device_id, tags, attributes }))
+    }
+
+    fn validate_user(self, now: Timestamp) -> Result<Operation, Vec<String>> {
+        let attributes = Some(self.attributes).filter(|attributes| !attributes.0.is_empty());
+        let change = PatchUser { attributes };
+        let errors = violated_rules(change.clone(), now);
+        let user_id = UserId::new(self.registration.user_id.unwrap_or_default());
+        let user_id = id_or_errors("user_id", user_id, errors)?;
+        Ok(Operation::UpdateUser(user_id, change))
+    }
+
+    fn validate_device(mut self, now: Timestamp) -> Result<Operation, Vec<String>> {
         let tags = SetTags { tags: std::mem::take(&mut self.tags) };
-        if let Err(violations) = tags.clone().validate(now) {
-            errors.extend(violations.into_vec());
-        }
+        let mut errors = violated_rules(tags.clone(), now);
         let device_id = DeviceId::new(self.registration.device_id.clone());
-        if purpose == Purpose::Tag {
-            return match device_id {
-                Ok(device_id) if errors.is_empty() => {
-                    let attributes = PatchAttributes::default();
-                    Ok(Operation::Tag(Update { device_id, tags, attributes }))
-                }
-                Ok(_) => Err(errors),
-                Err(rule) => {
-                    errors.insert(0, format!("device_id: {rule}"));
-                    Err(errors)
-                }
-            };
-        }
         let attributes = std::mem::take(&mut self.attributes);
-        let change = PatchUser { attributes: Some(attributes.clone()) };
         // The request has the attributes as a field, so the errors begin with the name of the field.
-        errors.extend(change.validate(now).err().into_iter().flat_map(Violations::into_vec));
+        let change = PatchUser { attributes: Some(attributes.clone()) };
+        errors.extend(violated_rules(change, now));
         self.fill_sdk_type();
         let is_dead = self.take_state(&mut errors);
         let is_subscription = is_subscription_platform(&self.registration.platform);
@@ -163,7 +208,7 @@ impl Draft {
             return Err(errors);
         }
         if is_dead {
-            return Ok(Operation::LeaveOut);
+            return Ok(Operation::LeaveOut(UNREGISTERED));
         }
         let update = Update { device_id, tags, attributes };
         Ok(match subscribe {
@@ -190,7 +235,7 @@ impl Draft {
     fn take_state(&mut self, errors: &mut Vec<String>) -> bool {
         let reason = self.disabled_reason.take().filter(|reason| !reason.is_empty());
         match reason.as_deref() {
-            Some("unregistered") => return true,
+            Some(UNREGISTERED) => return true,
             Some("push_disabled") => self.registration.push_disabled = Some(true),
             Some(_) => {
                 errors.push("disabled_reason: must be push_disabled or unregistered".to_owned());
@@ -251,11 +296,11 @@ impl Operation {
             Self::Register(registration, _) => {
                 registration.push_token.as_ref().is_none_or(String::is_empty)
             }
-            Self::Subscribe(..) | Self::Tag(_) | Self::LeaveOut => false,
+            Self::Subscribe(..) | Self::Tag(_) | Self::UpdateUser(..) | Self::LeaveOut(_) => false,
         }
     }
 
-    /// The hashes of the device id and of the address. A row that is left out has none.
+    /// The hashes of the id and of the address. A row that is left out has none.
     pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
         let device = |id: &str| Some(hasher.hash_one(("device", id)));
         match self {
@@ -273,7 +318,8 @@ impl Operation {
                 [device(update.device_id.as_str()), address]
             }
             Self::Tag(update) => [device(update.device_id.as_str()), None],
-            Self::LeaveOut => [None, None],
+            Self::UpdateUser(user_id, _) => [Some(hasher.hash_one(user_id)), None],
+            Self::LeaveOut(_) => [None, None],
         }
     }
 }
@@ -357,6 +403,25 @@ pub(super) fn attributes_of_json(text: &str) -> Result<PatchAttributes, Vec<Stri
     Ok(request.attributes.unwrap_or_default())
 }
 
+/// The rules that a request violates.
+fn violated_rules(request: impl Request, now: Timestamp) -> Vec<String> {
+    request.validate(now).err().map(Violations::into_vec).unwrap_or_default()
+}
+
+/// Returns the id, unless it or another field of the row is invalid.
+fn id_or_errors<T>(
+    name: &str,
+    id: Result<T, &'static str>,
+    mut errors: Vec<String>,
+) -> Result<T, Vec<String>> {
+    match id {
+        Ok(id) if errors.is_empty() => return Ok(id),
+        Ok(_) => {}
+        Err(rule) => errors.insert(0, format!("{name}: {rule}")),
+    }
+    Err(errors)
+}
+
 /// Returns the parsed value, if there is one. If parsing failed, adds the reasons to `errors`.
 fn value_or_errors<T>(
     parsed: Option<Result<T, Vec<String>>>,
@@ -380,7 +445,7 @@ fn parse<T: serde::de::DeserializeOwned>(
     serde_json::from_str(text).map_err(|_| vec![format!("{name}: expected {expected}")])
 }
 
-// Rows with the same key, which is the hash of a device id or of an address. They are executed in the order
+// Rows with the same key, which is the hash of an id or of an address. They are executed in the order
 // of the file, so that the last row wins, and they are counted as duplicates. A key takes 8 bytes, so a file
 // of millions of rows takes tens of megabytes of memory.
 
@@ -429,14 +494,14 @@ impl Ticket {
     }
 }
 
-/// Whether an earlier row of the file has the same device, and whether one has the same address.
+/// Whether an earlier row of the file has the same device or user, and whether one has the same address.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Duplicate {
-    pub(super) device: bool,
+    pub(super) id: bool,
     pub(super) address: bool,
 }
 
-/// Finds rows with the device or the address of an earlier row.
+/// Finds rows with the id or the address of an earlier row.
 #[derive(Default)]
 pub(super) struct DuplicateDetector {
     hasher: RandomState,
@@ -447,8 +512,8 @@ impl DuplicateDetector {
     /// Records the keys of a row. Returns the keys, and which of them an earlier row has.
     pub(super) fn add(&mut self, operation: &Operation) -> (Keys, Duplicate) {
         let keys = operation.keys(&self.hasher);
-        let [device, address] = keys.map(|key| key.is_some_and(|key| !self.seen.insert(key)));
-        (keys, Duplicate { device, address })
+        let [id, address] = keys.map(|key| key.is_some_and(|key| !self.seen.insert(key)));
+        (keys, Duplicate { id, address })
     }
 }
 

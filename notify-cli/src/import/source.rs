@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use csv::ByteRecord;
 use encoding_rs_io::DecodeReaderBytesBuilder;
+use flate2::bufread::MultiGzDecoder;
 use notify_client::notify_core::Timestamp;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -17,17 +18,18 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::import::columns::Columns;
+use crate::import::convert::{Converted, Converter, Outcome, Table};
 use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
 use crate::import::source_row::SourceRow;
 use crate::import::state::Position;
-use crate::import::{Format, Purpose};
+use crate::import::{Format, Purpose, format_of_name, is_compressed};
 
 /// One row of the file.
 pub(super) struct Row {
     /// The position after the row.
     pub(super) position: Position,
-    /// The device id; empty if there is none.
-    pub(super) device_id: String,
+    /// The id of the device or the user; empty if there is none.
+    pub(super) id: String,
     /// The operation of the row, or its errors.
     pub(super) operation: Result<Operation, Vec<String>>,
     pub(super) keys: Keys,
@@ -36,12 +38,14 @@ pub(super) struct Row {
     pub(super) source_row: SourceRow,
 }
 
-/// A file of devices.
+/// A file of devices or users.
 pub(super) struct Source {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     size: Option<u64>,
     options: ReadOptions,
+    /// For a file of another system.
+    converter: Option<Converter>,
 }
 
 /// How a file is read.
@@ -63,8 +67,64 @@ enum ReadError {
     Content(#[from] Failure),
 }
 
+/// A row in the form of its file.
+#[derive(Clone, Copy)]
+pub(super) enum RawRow<'a> {
+    Csv {
+        header: &'a Arc<ByteRecord>,
+        cells: &'a ByteRecord,
+        /// Whether the file ended within a quoted cell of this row.
+        is_unterminated: bool,
+    },
+    /// A line or an element of a list.
+    Json(&'a [u8]),
+}
+
+impl RawRow<'_> {
+    /// The form of the row for the report.
+    fn to_source_row(self) -> SourceRow {
+        match self {
+            Self::Csv { header, cells, .. } => {
+                SourceRow::Csv { header: header.clone(), cells: cells.clone() }
+            }
+            Self::Json(text) => SourceRow::Ndjson(on_one_line(text)),
+        }
+    }
+}
+
+/// Where a row is in the file.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// The line on which the row begins.
+    line: u64,
+    /// The number of bytes up to its end.
+    bytes: u64,
+}
+
+/// What is done with the rows of a file.
+trait RowVisitor {
+    /// Called with the header of a CSV file.
+    fn header(&mut self, header: &ByteRecord) -> Result<(), ReadError>;
+
+    /// Called with each row. Returns whether to continue.
+    fn row(&mut self, row: RawRow<'_>, place: Place) -> Result<bool, ReadError>;
+}
+
+/// How the rows of a file become drafts.
+enum RowParser {
+    /// The format of Notify.
+    Native {
+        /// The columns of a CSV file.
+        columns: Option<Columns>,
+        ignore_unknown_columns: bool,
+    },
+    /// The format of another system.
+    Foreign(Box<Converter>),
+}
+
 /// Sends the rows of a file, except those that an earlier run finished.
 struct Sink<'a> {
+    parser: RowParser,
     progress: ReadProgress,
     duplicates: DuplicateDetector,
     purpose: Purpose,
@@ -72,111 +132,173 @@ struct Sink<'a> {
     rows: &'a Sender<Result<Row, Failure>>,
 }
 
+/// Reads all rows of a table before the first one is sent.
+struct Survey<'a> {
+    converter: &'a mut Converter,
+    table: Table,
+}
+
 impl Source {
-    pub(super) fn open(path: &Path, options: ReadOptions) -> Result<Self, Failure> {
-        let (input, size): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
+    pub(super) fn open(
+        path: &Path,
+        options: ReadOptions,
+        converter: Option<Converter>,
+    ) -> Result<Self, Failure> {
+        let is_stdin = path == Path::new("-");
+        if is_stdin && converter.as_ref().is_some_and(Converter::needs_survey) {
+            return Err(Failure::Usage(
+                "the import reads this file twice, so it cannot be standard input".to_owned(),
+            ));
+        }
+        let (input, size): (Box<dyn Read + Send>, _) = if is_stdin {
             (Box::new(io::stdin()), None)
         } else {
             let file = File::open(path).map_err(Failure::file(path))?;
             let size = file.metadata().map_err(Failure::file(path))?.len();
-            (Box::new(file), Some(size))
+            (Box::new(file), Some(size).filter(|_| !is_compressed(path)))
         };
-        // UTF-16 with a byte-order mark (the "Unicode text" of spreadsheets) becomes UTF-8.
-        let input =
-            DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(input);
-        Ok(Self { path: path.to_owned(), input: Box::new(input), size, options })
+        Ok(Self { path: path.to_owned(), input, size, options, converter })
     }
 
-    /// The size in bytes; `None` for standard input.
+    /// The size in bytes; `None` for standard input and compressed files.
     pub(super) fn size(&self) -> Option<u64> {
         self.size
     }
 
     /// Sends the rows after `resume_after`, until the file ends or the receiver is dropped.
     pub(super) fn read(self, resume_after: Option<Position>, rows: &Sender<Result<Row, Failure>>) {
-        let path = self.path.clone();
-        let sink = Sink {
-            progress: ReadProgress::new(resume_after),
-            duplicates: DuplicateDetector::default(),
-            purpose: self.options.purpose,
-            now: Timestamp::from_ms(jiff::Timestamp::now().as_millisecond()),
-            rows,
-        };
-        if let Err(error) = self.read_into(sink) {
-            let failure = match error {
-                ReadError::Io(error) => Failure::file(path)(error),
-                ReadError::Content(failure) => failure,
-            };
+        if let Err(failure) = self.read_rows(resume_after, rows) {
             // If the receiver was dropped, the import has already ended.
             let _ = rows.blocking_send(Err(failure));
         }
     }
 
-    fn read_into(self, sink: Sink<'_>) -> Result<(), ReadError> {
-        let mut input = BufReader::new(self.input);
-        // The first line shows the delimiter of cells, and whether the file is one JSON text.
-        let mut head = Vec::new();
-        (&mut input).take(ROW_BYTES_MAX).read_until(b'\n', &mut head)?;
-        let (is_list, delimiter) = (is_json_list(&head), detect_delimiter(&head));
-        let input = Cursor::new(head).chain(input);
-        match self.options.format {
-            Format::Csv => {
-                let csv = csv_reader(input, delimiter);
-                read_csv(csv, self.options.ignore_unknown_columns, sink)
+    fn read_rows(
+        self,
+        resume_after: Option<Position>,
+        rows: &Sender<Result<Row, Failure>>,
+    ) -> Result<(), Failure> {
+        let Self { path, input, options, converter, size: _ } = self;
+        let ReadOptions { format, purpose, ignore_unknown_columns } = options;
+        let mut list_member = purpose.list_member();
+        let mut progress = ReadProgress::new(resume_after);
+        let parser = match converter {
+            None => RowParser::Native { columns: None, ignore_unknown_columns },
+            Some(mut converter) => {
+                list_member = converter.list_member();
+                survey(&mut converter, &path, format)?;
+                progress.add_header([converter.mapping_text()].into_iter());
+                RowParser::Foreign(Box::new(converter))
             }
-            Format::Ndjson if is_list => read_list(input, sink),
-            Format::Ndjson => read_lines(input, sink),
-        }
+        };
+        let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
+        let duplicates = DuplicateDetector::default();
+        let mut sink = Sink { parser, progress, duplicates, purpose, now, rows };
+        let read = read_input(input, format, list_member, &mut sink);
+        read.and_then(|()| Ok(sink.progress.finish()?)).map_err(|error| in_file(&path, error))
     }
 }
 
-/// Sends the rows of a CSV file.
+/// Reads the files whose content must be known before the first row is sent.
+fn survey(converter: &mut Converter, path: &Path, format: Format) -> Result<(), Failure> {
+    if !converter.needs_survey() {
+        return Ok(());
+    }
+    let list_member = converter.list_member();
+    let feedback = converter.feedback().map(Path::to_owned).map(|path| {
+        let format = format_of_name(&path).unwrap_or(Format::Csv);
+        (path, format, Table::Feedback)
+    });
+    let notifications = (path.to_owned(), format, Table::Notifications);
+    for (path, format, table) in feedback.into_iter().chain([notifications]) {
+        let file = File::open(&path).map_err(Failure::file(&path))?;
+        let visitor = &mut Survey { converter, table };
+        let read = read_input(Box::new(file), format, list_member, visitor);
+        read.map_err(|error| in_file(&path, error))?;
+    }
+    Ok(())
+}
+
+/// The failure for a file that cannot be read.
+fn in_file(path: &Path, error: ReadError) -> Failure {
+    match error {
+        ReadError::Io(error) => Failure::file(path)(error),
+        ReadError::Content(failure) => failure,
+    }
+}
+
+/// Passes the rows of a file to a visitor.
+fn read_input(
+    input: Box<dyn Read + Send>,
+    format: Format,
+    list_member: &'static str,
+    visitor: &mut impl RowVisitor,
+) -> Result<(), ReadError> {
+    let mut input = BufReader::new(decoded(input)?);
+    // The first line shows the delimiter of cells, and whether the file is one JSON text.
+    let mut head = Vec::new();
+    (&mut input).take(ROW_BYTES_MAX).read_until(b'\n', &mut head)?;
+    let (is_list, delimiter) = (is_json_list(&head, list_member), detect_delimiter(&head));
+    let input = Cursor::new(head).chain(input);
+    match format {
+        Format::Csv => read_csv(csv_reader(input, delimiter), visitor),
+        Format::Ndjson if is_list => read_list(input, list_member, visitor),
+        Format::Ndjson => read_lines(input, visitor),
+    }
+}
+
+/// The first bytes of a file that is compressed with gzip (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The text of a file, decompressed. UTF-16 with a byte-order mark (the "Unicode text" of spreadsheets)
+/// becomes UTF-8.
+fn decoded(input: Box<dyn Read + Send>) -> io::Result<impl Read> {
+    let mut input = BufReader::new(input);
+    let input: Box<dyn Read> = if input.fill_buf()?.starts_with(&GZIP) {
+        Box::new(MultiGzDecoder::new(input))
+    } else {
+        Box::new(input)
+    };
+    Ok(DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(input))
+}
+
+/// Reads a CSV file.
 fn read_csv<R: Read>(
     mut csv: csv::Reader<BoundedReader<R>>,
-    ignore_unknown_columns: bool,
-    mut sink: Sink<'_>,
+    visitor: &mut impl RowVisitor,
 ) -> Result<(), ReadError> {
     let mut header = csv.byte_headers().map_err(io::Error::from)?.clone();
     trim_carriage_return(&mut header);
-    let header = Arc::new(header);
-    let columns = Columns::new(&header, sink.purpose, ignore_unknown_columns)?;
-    sink.progress.add_header(header.iter());
+    let header = &Arc::new(header);
+    visitor.header(header)?;
     let mut record = ByteRecord::new();
     loop {
         csv.get_mut().begin_row();
         if !csv.read_byte_record(&mut record).map_err(io::Error::from)? {
-            return Ok(sink.progress.finish()?);
+            return Ok(());
         }
-        let line = first_line(&csv, &record);
+        let place = Place { line: first_line(&csv, &record), bytes: csv.position().byte() };
         trim_carriage_return(&mut record);
         // An empty line is not a row. The last line of a file is often empty.
         if record.iter().eq([b""]) {
             continue;
         }
-        let is_new = sink.progress.advance(line, csv.position().byte(), record.iter())?;
-        let (device_id, mut draft) = columns.draft(&record);
-        if has_unterminated_quote(&csv) {
-            let unterminated = "has an unterminated quote: all lines after it are part of its cell";
-            let mut errors = vec![unterminated.to_owned()];
-            errors.extend(draft.err().unwrap_or_default());
-            draft = Err(errors);
-        }
-        let source_row = || SourceRow::Csv { header: header.clone(), cells: record.clone() };
-        if !sink.push(is_new, device_id, draft, source_row) {
+        let is_unterminated = has_unterminated_quote(&csv);
+        if !visitor.row(RawRow::Csv { header, cells: &record, is_unterminated }, place)? {
             return Ok(());
         }
     }
 }
 
-/// Sends the rows of an NDJSON file.
-fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
+/// Reads an NDJSON file.
+fn read_lines(mut input: impl BufRead, visitor: &mut impl RowVisitor) -> Result<(), ReadError> {
     let mut text = Vec::new();
     let (mut line, mut bytes) = (0, 0);
     loop {
         text.clear();
         let size = (&mut input).take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut text)? as u64;
         if size == 0 {
-            return Ok(sink.progress.finish()?);
+            return Ok(());
         }
         line += 1;
         bytes += size;
@@ -187,38 +309,104 @@ fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadErr
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let is_new = sink.progress.advance(line, bytes, [&*text].into_iter())?;
-        let draft = Draft::from_json(&text);
-        let device_id = device_id_of(&text, &draft);
-        if !sink.push(is_new, device_id, draft, || SourceRow::Ndjson(text.clone())) {
+        if !visitor.row(RawRow::Json(&text), Place { line, bytes })? {
             return Ok(());
         }
     }
 }
 
-/// Sends the elements of a JSON list as rows.
-fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
-    for_each_element(input, |element| {
-        let is_new =
-            sink.progress.advance(element.line, element.bytes, [element.text].into_iter())?;
-        let draft = Draft::from_json(element.text);
-        let device_id = device_id_of(element.text, &draft);
-        Ok(sink.push(is_new, device_id, draft, || SourceRow::Ndjson(on_one_line(element.text))))
-    })?;
-    Ok(sink.progress.finish()?)
+/// Reads a JSON list.
+fn read_list(
+    input: impl BufRead,
+    list_member: &'static str,
+    visitor: &mut impl RowVisitor,
+) -> Result<(), ReadError> {
+    for_each_element(input, list_member, |element| {
+        let place = Place { line: element.line, bytes: element.bytes };
+        visitor.row(RawRow::Json(element.text), place)
+    })
+}
+
+impl RowParser {
+    /// The devices or users of a row: the id of each, which is empty if there is none, and the draft or its
+    /// errors. A row of the format of Notify has exactly one.
+    fn parse(&mut self, row: &RawRow<'_>, purpose: Purpose) -> Vec<(String, Converted)> {
+        let draft = |draft| Outcome::Draft(Box::new(draft));
+        match (self, row) {
+            (Self::Foreign(converter), _) => converter.convert(row),
+            (Self::Native { columns, .. }, RawRow::Csv { cells, .. }) => {
+                let columns = columns.as_ref().expect("the header comes first");
+                let (id, parsed) = columns.draft(cells);
+                vec![(id, parsed.map(draft))]
+            }
+            (Self::Native { .. }, RawRow::Json(text)) => {
+                let (id, parsed) = json_draft(text, purpose);
+                vec![(id, parsed.map(draft))]
+            }
+        }
+    }
+}
+
+impl RowVisitor for Sink<'_> {
+    fn header(&mut self, header: &ByteRecord) -> Result<(), ReadError> {
+        match &mut self.parser {
+            RowParser::Native { columns, ignore_unknown_columns } => {
+                *columns = Some(Columns::new(header, self.purpose, *ignore_unknown_columns)?);
+            }
+            RowParser::Foreign(converter) => converter.check_header(header)?,
+        }
+        self.progress.add_header(header.iter());
+        Ok(())
+    }
+
+    fn row(&mut self, row: RawRow<'_>, place: Place) -> Result<bool, ReadError> {
+        match row {
+            RawRow::Csv { cells, .. } => self.progress.add_cells(cells.iter()),
+            RawRow::Json(text) => self.progress.add_cells([text].into_iter()),
+        }
+        for (id, parsed) in self.parser.parse(&row, self.purpose) {
+            let is_new = self.progress.advance(place)?;
+            let parsed = match (row, parsed) {
+                (RawRow::Csv { is_unterminated: true, .. }, parsed) => {
+                    let mut errors = vec![UNTERMINATED.to_owned()];
+                    errors.extend(parsed.err().unwrap_or_default());
+                    Err(errors)
+                }
+                (_, parsed) => parsed,
+            };
+            if !self.push(is_new, id, parsed, row) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+const UNTERMINATED: &str = "has an unterminated quote: all lines after it are part of its cell";
+
+impl RowVisitor for Survey<'_> {
+    fn header(&mut self, header: &ByteRecord) -> Result<(), ReadError> {
+        if self.table == Table::Feedback && !header.iter().any(|name| name == b"device_token") {
+            let rule = "--feedback: the header has no column `device_token`";
+            return Err(Failure::Usage(rule.to_owned()).into());
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: RawRow<'_>, _place: Place) -> Result<bool, ReadError> {
+        self.converter.survey(&row, self.table);
+        Ok(true)
+    }
 }
 
 impl Sink<'_> {
     /// Sends a row. Returns whether the receiver accepts more rows. A row that an earlier run finished is
     /// not sent, but its keys are recorded, so that later rows with the same keys are duplicates.
-    fn push(
-        &mut self,
-        is_new: bool,
-        device_id: String,
-        draft: Result<Draft, Vec<String>>,
-        source_row: impl FnOnce() -> SourceRow,
-    ) -> bool {
-        let operation = draft.and_then(|draft| draft.validate(self.purpose, self.now));
+    fn push(&mut self, is_new: bool, id: String, parsed: Converted, row: RawRow<'_>) -> bool {
+        let operation = parsed.and_then(|outcome| match outcome {
+            Outcome::Draft(draft) => draft.validate(self.purpose, self.now),
+            Outcome::LeftOut(reason) => Ok(Operation::LeaveOut(reason)),
+        });
         let (keys, duplicate) = match &operation {
             Ok(operation) => self.duplicates.add(operation),
             Err(_) => (Keys::default(), Duplicate::default()),
@@ -226,21 +414,23 @@ impl Sink<'_> {
         if !is_new {
             return true;
         }
-        let (position, source_row) = (self.progress.position, source_row());
-        let row = Row { position, device_id, operation, keys, duplicate, source_row };
+        let (position, source_row) = (self.progress.position, row.to_source_row());
+        let row = Row { position, id, operation, keys, duplicate, source_row };
         self.rows.blocking_send(Ok(row)).is_ok()
     }
 }
 
-/// The device id of a line, even if the line is invalid.
-fn device_id_of(line: &[u8], draft: &Result<Draft, Vec<String>>) -> String {
-    match draft {
-        Ok(draft) => draft.registration.device_id.clone(),
+/// Parses a JSON object. Returns its id, even if the object is invalid, and the draft or its errors.
+fn json_draft(text: &[u8], purpose: Purpose) -> (String, Result<Draft, Vec<String>>) {
+    let draft = Draft::from_json(text, purpose);
+    let id = match &draft {
+        Ok(draft) => draft.id(purpose).to_owned(),
         Err(_) => {
-            let value: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
-            value["device_id"].as_str().unwrap_or_default().to_owned()
+            let value: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
+            value[purpose.id_column()].as_str().unwrap_or_default().to_owned()
         }
-    }
+    };
+    (id, draft)
 }
 
 /// JSON without line breaks, which occur only between its tokens.
@@ -265,17 +455,17 @@ impl ReadProgress {
         self.position.add_cells(cells);
     }
 
-    /// Moves past a row, and returns whether the row is new.
-    fn advance<'a>(
-        &mut self,
-        line: u64,
-        bytes: u64,
-        cells: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<bool, Failure> {
-        self.position.rows += 1;
-        self.position.line = line;
-        self.position.bytes = bytes;
+    /// Adds the cells of a row to the digest.
+    fn add_cells<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
         self.position.add_cells(cells);
+    }
+
+    /// Moves past a row, whose cells were added, and returns whether the row is new. A row of another system
+    /// can count as several.
+    fn advance(&mut self, place: Place) -> Result<bool, Failure> {
+        self.position.rows += 1;
+        self.position.line = place.line;
+        self.position.bytes = place.bytes;
         match self.resume_after {
             None => Ok(true),
             Some(finished) if self.position.rows < finished.rows => Ok(false),
@@ -295,7 +485,9 @@ impl ReadProgress {
 
 fn different_file() -> Failure {
     Failure::Usage(
-        "this is not the file that the state file belongs to; --restart starts over".to_owned(),
+        "this is not the file that the state file belongs to, or the mapping is another one; --restart \
+         starts over"
+            .to_owned(),
     )
 }
 
@@ -429,25 +621,22 @@ impl<R: Read> Read for BoundedReader<R> {
     }
 }
 
-// Devices as one JSON text: an array, or the output of `notify devices list -o json`. It is parsed one
-// element at a time.
-
-/// The member of a response that contains the devices.
-const DEVICES: &str = "devices";
+// Devices or users as one JSON text: an array, or the output of `notify devices list -o json`. It is parsed
+// one element at a time. `list_member` is the member of such a response that contains the list.
 
 /// Whether a file with this first line is one JSON text. Otherwise, it has one object on each line.
-fn is_json_list(first_line: &[u8]) -> bool {
+fn is_json_list(first_line: &[u8], list_member: &str) -> bool {
     match first_line.trim_ascii() {
         b"{" => true,
         line if line.starts_with(b"[") => true,
         line => line.strip_prefix(b"{").is_some_and(|members| {
             let members = members.trim_ascii_start();
-            members.strip_prefix(b"\"devices\"").is_some()
+            members.starts_with(format!("\"{list_member}\"").as_bytes())
         }),
     }
 }
 
-/// A device of the list.
+/// An element of the list.
 struct Element<'a> {
     text: &'a [u8],
     /// The line on which it begins.
@@ -456,9 +645,10 @@ struct Element<'a> {
     bytes: u64,
 }
 
-/// Calls `each` for every device, until it returns false or fails.
+/// Calls `each` for every element, until it returns false or fails.
 fn for_each_element(
     input: impl BufRead,
+    list_member: &'static str,
     mut each: impl FnMut(&Element<'_>) -> Result<bool, ReadError>,
 ) -> Result<(), ReadError> {
     let count =
@@ -478,6 +668,7 @@ fn for_each_element(
                 }
             }
         },
+        list_member,
         is_stopped: false,
     };
     let outcome = list.deserialize(&mut json).and_then(|()| json.end());
@@ -491,7 +682,9 @@ fn for_each_element(
             error.line()
         ))
         .into()),
-        (None, Err(error)) => Err(Failure::Usage(format!("not a list of devices: {error}")).into()),
+        (None, Err(error)) => {
+            Err(Failure::Usage(format!("not a list of {list_member}: {error}")).into())
+        }
         (None, Ok(())) => Ok(()),
     }
 }
@@ -500,6 +693,7 @@ fn for_each_element(
 struct ListVisitor<'a> {
     /// Called with the JSON text of each element. The visitor stops if it returns false.
     each: &'a mut dyn FnMut(&str) -> bool,
+    list_member: &'static str,
     is_stopped: bool,
 }
 
@@ -515,7 +709,7 @@ impl<'de> Visitor<'de> for &mut ListVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of devices, or an object that has one as `devices`")
+        write!(f, "an array of {0}, or an object that has one as `{0}`", self.list_member)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
@@ -529,16 +723,16 @@ impl<'de> Visitor<'de> for &mut ListVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut has_devices = false;
+        let mut has_list = false;
         while let Some(name) = members.next_key::<String>()? {
-            if name == DEVICES {
-                has_devices = true;
+            if name == self.list_member {
+                has_list = true;
                 members.next_value_seed(&mut *self)?;
             } else {
                 members.next_value::<IgnoredAny>()?;
             }
         }
-        if has_devices { Ok(()) } else { Err(de::Error::missing_field(DEVICES)) }
+        if has_list { Ok(()) } else { Err(de::Error::missing_field(self.list_member)) }
     }
 }
 
@@ -623,7 +817,7 @@ mod list_tests {
 
     fn elements(text: &str) -> Result<Vec<(u64, String)>, String> {
         let mut all = Vec::new();
-        let read = for_each_element(text.as_bytes(), |element| {
+        let read = for_each_element(text.as_bytes(), "devices", |element| {
             all.push((element.line, String::from_utf8_lossy(element.text).into_owned()));
             Ok(true)
         });
@@ -648,7 +842,7 @@ mod list_tests {
             assert_eq!(elements(text), Err(error.to_owned()), "{text}");
         }
         let mut count = 0;
-        let stopped = for_each_element(&b"[1,2,3]"[..], |_| {
+        let stopped = for_each_element(&b"[1,2,3]"[..], "devices", |_| {
             count += 1;
             Ok(count < 2)
         });
@@ -666,7 +860,10 @@ mod list_tests {
             ("{\"device_id\":\"a\"}", false),
             ("", false),
         ] {
-            assert_eq!(is_json_list(line.as_bytes()), list, "{line}");
+            assert_eq!(is_json_list(line.as_bytes(), "devices"), list, "{line}");
         }
+        // A user has devices too.
+        assert!(is_json_list(b"{\"users\": [", "users"));
+        assert!(!is_json_list(b"{\"devices\":[],\"user_id\":\"u\"}", "users"));
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::output::{csv_writer, escape_formula};
 
-/// The columns that a report adds. A file that has both of them is a report: in it, they are not fields of a
-/// device, and the next report replaces them.
+/// The columns that a report adds. A file that has both of them is a report: in it, they are not fields of the
+/// row, and the next report replaces them.
 const ADDED: [&str; 2] = [LINE, "errors"];
 const LINE: &str = "line";
 /// The member of a report that contains the text of a line that is not a JSON object.

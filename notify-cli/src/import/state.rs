@@ -1,6 +1,7 @@
 //! The progress of an import, which is saved in a state file. Results are added in the order of the file, so
 //! a single position separates the finished rows from all others. The state file is replaced atomically.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -45,7 +46,8 @@ impl Position {
 
 /// A row that was refused.
 pub(super) struct RefusedRow {
-    pub(super) device_id: String,
+    /// The id of the device or the user; empty if there is none.
+    pub(super) id: String,
     pub(super) source_row: SourceRow,
     pub(super) errors: Vec<String>,
 }
@@ -54,12 +56,18 @@ pub(super) struct RefusedRow {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StateFile {
+    /// The command that wrote the file; empty in files of earlier versions.
+    #[serde(default)]
+    command: String,
     #[serde(rename = "mark")]
     position: Position,
     #[serde(rename = "registered")]
     done: u64,
     #[serde(default)]
     left_out: u64,
+    /// The rows that were left out, by reason.
+    #[serde(default)]
+    left_out_reasons: BTreeMap<String, u64>,
     refused: u64,
     #[serde(default)]
     duplicates: u64,
@@ -79,7 +87,7 @@ pub(super) struct Counts {
     pub(super) done: u64,
     pub(super) left_out: u64,
     pub(super) refused: u64,
-    /// Rows with the device or address of an earlier row.
+    /// Rows with the id or address of an earlier row.
     pub(super) duplicates: u64,
     /// Rows whose device a later row registered again.
     pub(super) replaced: u64,
@@ -94,7 +102,7 @@ pub(super) struct ImportState {
     state_path: Option<PathBuf>,
     report: Report,
     file: StateFile,
-    /// The first row that was refused in this run: line, device and errors.
+    /// The first row that was refused in this run: line, id and errors.
     first_refused: Option<String>,
     saved_at: Instant,
     saved_rows: u64,
@@ -105,14 +113,16 @@ impl ImportState {
     pub(super) fn open(
         state_path: Option<PathBuf>,
         report: ReportPath,
+        command: &str,
         restart: bool,
     ) -> Result<Self, Failure> {
         let saved = match &state_path {
-            Some(path) if !restart => read_state(path)?,
+            Some(path) if !restart => read_state(path, command)?,
             _ => None,
         };
         let is_resumed = saved.is_some();
         let mut file = saved.unwrap_or_default();
+        command.clone_into(&mut file.command);
         let report = Report::open(report, file.report.take())?;
         if is_resumed {
             output::print_message(&format!("continuing after line {}", file.position.line));
@@ -131,6 +141,11 @@ impl ImportState {
             done, left_out, refused, duplicates, replaced, moved, without_address, ..
         } = self.file;
         Counts { done, left_out, refused, duplicates, replaced, moved, without_address }
+    }
+
+    /// The rows that were left out, by reason.
+    pub(super) fn left_out_reasons(&self) -> &BTreeMap<String, u64> {
+        &self.file.left_out_reasons
     }
 
     /// The number of bytes of finished rows.
@@ -155,18 +170,19 @@ impl ImportState {
         duplicate: Duplicate,
         lacks_address: bool,
     ) {
-        let Duplicate { device, address } = duplicate;
+        let Duplicate { id, address } = duplicate;
         self.file.done += 1;
-        self.file.duplicates += u64::from(device || address);
-        self.file.replaced += u64::from(device);
-        self.file.moved += u64::from(address && !device);
+        self.file.duplicates += u64::from(id || address);
+        self.file.replaced += u64::from(id);
+        self.file.moved += u64::from(address && !id);
         self.file.without_address += u64::from(lacks_address);
         self.file.position = position;
     }
 
     /// Adds a row that was left out.
-    pub(super) fn add_left_out(&mut self, position: Position) {
+    pub(super) fn add_left_out(&mut self, position: Position, reason: &str) {
         self.file.left_out += 1;
+        *self.file.left_out_reasons.entry(reason.to_owned()).or_default() += 1;
         self.file.position = position;
     }
 
@@ -175,13 +191,13 @@ impl ImportState {
         &mut self,
         position: Position,
         duplicate: Duplicate,
-        RefusedRow { device_id, source_row, errors }: &RefusedRow,
+        RefusedRow { id, source_row, errors }: &RefusedRow,
     ) -> Result<(), Failure> {
         let line = position.line;
         let had_report_file = self.report.path().is_some();
-        let description = || match &**device_id {
+        let description = || match &**id {
             "" => format!("line {line}: {}", errors.join("; ")),
-            device_id => format!("line {line}: {device_id}: {}", errors.join("; ")),
+            id => format!("line {line}: {id}: {}", errors.join("; ")),
         };
         if self.report.has_no_file() {
             output::print_error(&description());
@@ -190,7 +206,7 @@ impl ImportState {
             self.first_refused.get_or_insert_with(description);
         }
         self.file.refused += 1;
-        self.file.duplicates += u64::from(duplicate.device || duplicate.address);
+        self.file.duplicates += u64::from(duplicate.id || duplicate.address);
         self.file.position = position;
         // The state must contain the path of a new report, so that a run after a crash continues it.
         if had_report_file { Ok(()) } else { self.save() }
@@ -240,15 +256,22 @@ impl ImportState {
 }
 
 /// Reads the state file; `None` if there is none.
-fn read_state(path: &Path) -> Result<Option<StateFile>, Failure> {
+fn read_state(path: &Path, command: &str) -> Result<Option<StateFile>, Failure> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Failure::file(path)(error)),
     };
-    let state = serde_json::from_slice(&text).map_err(|_| {
+    let state: StateFile = serde_json::from_slice(&text).map_err(|_| {
         Failure::Usage(format!("{}: not a state file; --restart starts over", path.display()))
     })?;
+    if !state.command.is_empty() && state.command != command {
+        return Err(Failure::Usage(format!(
+            "{}: the state file of `{}`; --restart starts over",
+            path.display(),
+            state.command
+        )));
+    }
     Ok(Some(state))
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum CellKind {
     Whole,
     /// A payload: indented JSON of limited width, never shortened.
     Payload,
+    /// Languages of a preview: each with its size, its payload and its problems, never shortened.
+    Languages,
     /// An object or a list: indented JSON.
     Nested,
     /// Unix milliseconds, as a time.
@@ -104,6 +106,9 @@ pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
         (Some(Value::Array(lines)), CellKind::Lines) => {
             let lines = lines.iter().map(|line| printable(&plain(Some(line))));
             return lines.collect::<Vec<_>>().join("\n");
+        }
+        (Some(Value::Array(languages)), CellKind::Languages) => {
+            return languages.iter().map(language).collect::<Vec<_>>().join("\n");
         }
         (Some(Value::Array(tags)), CellKind::Tags) => {
             let names: Vec<String> = tags.iter().map(tag).collect();
@@ -282,6 +287,18 @@ fn webhook(hook: &Value) -> String {
     }
 }
 
+/// A language of a preview.
+fn language(preview: &Value) -> String {
+    let name = printable(&plain(preview.get("language")));
+    let at_most = preview.get("bytes_max").map(|bytes| format!(", at most {}", plain(Some(bytes))));
+    let at_most = at_most.unwrap_or_default();
+    let mut lines = vec![format!("{name}, {} bytes{at_most}", plain(preview.get("bytes")))];
+    lines.push(table_cell(preview.get("payload"), CellKind::Payload));
+    lines.push(table_cell(preview.get("problems"), CellKind::Lines));
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
 /// Whether a device can receive notifications, or why not. A device without an address is enabled, but
 /// receives nothing.
 fn device_state(device: &Value) -> &str {
@@ -290,7 +307,7 @@ fn device_state(device: &Value) -> &str {
         .any(|field| device.get(field).is_some_and(|address| !address.is_null()));
     if device["enabled"] == false {
         device["disabled_reason"].as_str().unwrap_or("disabled")
-    } else if has_address {
+    } else if has_address || device["address_hidden"] == true {
         "enabled"
     } else {
         "no address"

@@ -66,6 +66,11 @@ impl Output {
         self.format == Format::Table
     }
 
+    /// Whether the format is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Prints a response: a record, or the page of records that `view` names.
     pub(crate) fn show<T: Serialize>(&mut self, response: &T, view: &View) -> Result<(), Failure> {
         if self.format == Format::Json {

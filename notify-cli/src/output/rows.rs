@@ -222,8 +222,9 @@ fn cell_width_min(column: &Column, cell: &str) -> usize {
 fn table(view: &View, rows: &[Vec<String>], indexes: &[usize], width_limit: Option<u16>) -> Table {
     let mut table = styled(width_limit);
     table.set_header(indexes.iter().map(|index| view.columns[*index].name));
-    let is_never_shortened =
-        |column: &Column| matches!(column.kind, CellKind::Whole | CellKind::Payload);
+    let is_never_shortened = |column: &Column| {
+        matches!(column.kind, CellKind::Whole | CellKind::Payload | CellKind::Languages)
+    };
     let has_full_rows = view.columns.iter().any(is_never_shortened);
     for cells in rows {
         let mut row = Row::from(indexes.iter().map(|index| &cells[*index]));
@@ -237,7 +238,7 @@ fn table(view: &View, rows: &[Vec<String>], indexes: &[usize], width_limit: Opti
         let cells = rows.iter().map(|row| &*row[*index]);
         let width_min = cells.map(|cell| cell_width_min(&view.columns[*index], cell)).max();
         let column = table.column_mut(position).expect("the header has every column");
-        if matches!(kind, CellKind::Payload | CellKind::Lines) {
+        if matches!(kind, CellKind::Payload | CellKind::Languages | CellKind::Lines) {
             column
                 .set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX)));
         } else if kind.is_unbroken() {

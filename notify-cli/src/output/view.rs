@@ -215,7 +215,14 @@ const APP_COLUMNS: &[Column] = &[
     time("created_at", "/created_at").optional(),
 ];
 pub(crate) const APPS: View = listing("apps", APP_COLUMNS).with_noun("applications");
-pub(crate) const APP: View = one_record(APP_COLUMNS);
+pub(crate) const APP: View = one_record(&[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("language", "/language"),
+    plain("status", "/status"),
+    time("created_at", "/created_at"),
+    plain("on_crash", "/on_crash"),
+]);
 
 pub(crate) const KEYS: View = listing_with_export(
     "keys",
@@ -333,7 +340,7 @@ pub(crate) const CAMPAIGN_FILES: View =
 
 const IMPORTED_EXPORT: &[Column] = columns! {
     rows, registered, refused, refused_file, duplicates, left_out, devices, replaced,
-    without_address,
+    without_address, left_out_reasons: Nested,
 };
 /// In a table, the counts of devices and rows add up to `rows`.
 pub(crate) const IMPORTED: View = record_with_export(
@@ -349,6 +356,8 @@ pub(crate) const IMPORTED: View = record_with_export(
     IMPORTED_EXPORT,
 );
 pub(crate) const TAGGED: View = one_record(columns! { rows, tagged, refused, refused_file });
+pub(crate) const IMPORTED_USERS: View =
+    one_record(columns! { rows, imported, refused, refused_file });
 
 // Notifications, deliveries, previews and explanations.
 
@@ -397,11 +406,14 @@ pub(crate) const NOTIFICATION_USERS: View =
 pub(crate) const PREVIEW: View = listing_with_export(
     "platforms",
     columns! {
-        platform, devices, bytes, limit, payload: Payload, problems: Lines,
+        platform, devices, bytes, limit, payload: Payload, languages: Languages, problems: Lines,
     },
     columns! { platform, devices, bytes, limit, payload, headers, problems },
 );
 
+/// The explanations of several devices in CSV, a step a row. In a table, each has an [`EXPLANATION`].
+pub(crate) const EXPLANATIONS: View =
+    listing("steps", columns! { device_id: Text, at: Step, what, detail: Whole });
 pub(crate) const EXPLANATION: View = listing_with_export(
     "steps",
     columns! { at: Step, what, detail: Whole },
@@ -426,6 +438,7 @@ pub(crate) const WEBHOOKS: View = listing_with_export(
     columns! { id, url, enabled, disabled_reason, pending, dropped },
 )
 .with_heading_columns(2);
+pub(crate) const EVENT_TYPES: View = listing("types", columns! { type, real: Whole });
 const ATTEMPT_EXPORT: &[Column] = columns! {
     id, event, outcome, attempts, status, reason, latency_ms, next_attempt_at,
 };

@@ -2,8 +2,12 @@
 
 use super::*;
 
+fn operation_for(purpose: Purpose, line: &str) -> Result<Operation, Vec<String>> {
+    Draft::from_json(line.as_bytes(), purpose)?.validate(purpose, Timestamp(0))
+}
+
 fn operation(line: &str) -> Result<Operation, Vec<String>> {
-    Draft::from_json(line.as_bytes())?.validate(Purpose::Register, Timestamp(0))
+    operation_for(Purpose::Register, line)
 }
 
 fn update(device_id: &str, tags: &[(&str, bool)]) -> Update {
@@ -102,14 +106,93 @@ fn a_row_has_a_user_and_attributes() {
     }
     // A file for an import can also be used to set tags. Then only its tags count.
     let line = r#"{"device_id":"a","tags":["vip"],"attribute:plan":"pro","user_id":"u"}"#;
-    let tagged = Draft::from_json(line.as_bytes()).unwrap().validate(Purpose::Tag, Timestamp(0));
+    let tagged = operation_for(Purpose::Tag, line);
     assert_eq!(tagged, Ok(Operation::Tag(update("a", &[("vip", true)]))));
+}
+
+#[test]
+fn the_row_of_a_user_changes_attributes() {
+    let user = |attributes: Option<PatchAttributes>| {
+        let user_id = UserId::new("u").expect("an id of a test is one");
+        Ok(Operation::UpdateUser(user_id, PatchUser { attributes }))
+    };
+    let attributes = PatchAttributes::default().set("plan", "pro").set("seats", 3).remove("old");
+    for (members, attributes) in [
+        (r#""attributes":{"plan":"pro","seats":3,"old":null}"#, Some(attributes.clone())),
+        (
+            r#""attributes":{"old":null,"seats":3},"attribute:plan":"pro","attribute:x":null"#,
+            Some(attributes.clone()),
+        ),
+        (r#""attributes":{}"#, None),
+        (r#""attributes":null,"device_id":null"#, None),
+        // A user as the API returns it.
+        (
+            r#""attributes":{"plan":"pro","seats":3,"old":null},"created_at":1,"updated_at":2,
+                "devices":[{"device_id":"a","platform":"ios","enabled":true}]"#,
+            Some(attributes),
+        ),
+        // Fields of a device are ignored, even if their values break a rule or have another type.
+        (r#""platform":7,"tags":7,"enabled":"x","subscription":[]"#, None),
+        (
+            r#""device_id":"..","platform":"x","tags":["a","a"],"enabled":false,"line":1,"errors":[]"#,
+            None,
+        ),
+    ] {
+        let line = format!(r#"{{"user_id":"u",{members}}}"#);
+        assert_eq!(operation_for(Purpose::UpdateUser, &line), user(attributes), "{line}");
+    }
+    assert_eq!(operation_for(Purpose::UpdateUser, r#"{"user_id":"u"}"#), user(None));
+
+    for (line, errors) in [
+        (r#"{"attributes":{"plan":"pro"}}"#, vec!["user_id: must not be empty"]),
+        (
+            r#"{"user_id":"..","attribute:Plan":1}"#,
+            vec![
+                "user_id: must not be `.` or `..`",
+                "attributes.Plan: must be a lower-case letter, then up to 63 lower-case letters, \
+                 digits and underscores",
+            ],
+        ),
+        (
+            r#"{"user_id":7,"attributes":["plan"],"plan":"pro"}"#,
+            vec![
+                "attributes: must be a JSON object",
+                "user_id: expected a string",
+                "plan: unknown field",
+            ],
+        ),
+    ] {
+        let errors = errors.into_iter().map(str::to_owned).collect();
+        assert_eq!(operation_for(Purpose::UpdateUser, line), Err(errors), "{line}");
+    }
+    // Only a user of a listing has devices.
+    let device = format!(r#"{{{ANDROID},"devices":[]}}"#);
+    assert!(
+        operation(&device).is_err_and(|errors| errors[0].starts_with("devices: unknown field"))
+    );
+}
+
+/// Rows of the same user are executed in the order of the file.
+#[test]
+fn rows_of_a_user_have_the_same_key() {
+    let mut duplicates = DuplicateDetector::default();
+    let seen = [
+        (Purpose::UpdateUser, r#"{"user_id":"u"}"#),
+        (Purpose::UpdateUser, r#"{"user_id":"v","device_id":"a"}"#),
+        (Purpose::UpdateUser, r#"{"user_id":"u","attribute:plan":"pro"}"#),
+        (Purpose::Tag, r#"{"device_id":"u","tags":["vip"]}"#),
+    ]
+    .map(|(purpose, line)| duplicates.add(&operation_for(purpose, line).unwrap()));
+    let ids = seen.map(|(_, duplicate)| (duplicate.id, duplicate.address));
+    assert_eq!(ids, [(false, false), (false, false), (true, false), (false, false)]);
+    let [first, second, third, _] = seen.map(|([id, _], _)| id);
+    assert!(first == third && first.is_some() && first != second);
 }
 
 #[test]
 fn a_dead_address_is_left_out() {
     let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
-    assert_eq!(operation(&line), Ok(Operation::LeaveOut));
+    assert_eq!(operation(&line), Ok(Operation::LeaveOut(UNREGISTERED)));
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! The installations of a variant of AeroGear UnifiedPush Server
+//! (`GET /rest/export/{variant}/installations`).
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::Value;
+
+use super::record::{Record, text_of, texts_of};
+use super::{Found, FoundOutcome, WebAddress};
+
+/// The server stores subscriptions of browsers in base64; some clients omit the padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
+    let system = record.text("operatingSystem").unwrap_or_default().to_lowercase();
+    let variant = record.text("platform").unwrap_or_else(|| system.clone()).to_lowercase();
+    let platform = match &*variant {
+        "android" => "android",
+        "ios" | "ios_token" | "ipados" => "ios",
+        "web_push" => "web",
+        "windows_wns" | "windows_mpns" => return Ok(FoundOutcome::LeftOut("Windows device")),
+        "adm" => return Ok(FoundOutcome::LeftOut("Amazon device")),
+        "simplepush" | "simple_push" => return Ok(FoundOutcome::LeftOut("SimplePush device")),
+        other => return Err(vec![format!("platform: `{other}` is unknown")]),
+    };
+    let mut found = Found::new(platform, "deviceToken");
+    let mut errors = Vec::new();
+    let token = record.text("deviceToken");
+    if platform == "web" {
+        match token.as_deref().map(subscription) {
+            Some(Ok(web)) => found.web = web,
+            Some(Err(rule)) => errors.push(format!("deviceToken: {rule}")),
+            None => {}
+        }
+    } else {
+        found.draft.registration.push_token = token;
+    }
+    let registration = &mut found.draft.registration;
+    registration.device_id = record.text("id").unwrap_or_default();
+    registration.os_version = record.text("osVersion");
+    registration.device_description = record.text("deviceType");
+    registration.user_id = record.text("alias");
+    match record.flag("enabled") {
+        // An operator disabled the device; its address still works.
+        Ok(Some(false)) => registration.push_disabled = Some(true),
+        Ok(_) => {}
+        Err(error) => errors.push(error),
+    }
+    if let Some(categories) = record.value("categories") {
+        match texts_of(&categories) {
+            Ok(names) => found.add_tags(names),
+            Err(rule) => errors.push(format!("categories: {rule}")),
+        }
+    }
+    if errors.is_empty() { Ok(FoundOutcome::device(found)) } else { Err(errors) }
+}
+
+/// The subscription of a browser: the JSON of a `PushSubscription`, in base64.
+fn subscription(token: &str) -> Result<WebAddress, &'static str> {
+    const RULE: &str = "must be the JSON of a browser's subscription, in base64";
+    let json = if token.starts_with('{') {
+        token.as_bytes().to_vec()
+    } else {
+        BASE64.decode(token).map_err(|_| RULE)?
+    };
+    let subscription: Value = serde_json::from_slice(&json).map_err(|_| RULE)?;
+    let key = |name: &str| text_of(&subscription["keys"][name]);
+    let endpoint = text_of(&subscription["endpoint"]).ok_or(RULE)?;
+    Ok(WebAddress { endpoint: Some(endpoint), p256dh: key("p256dh"), auth: key("auth") })
+}

@@ -1,0 +1,215 @@
+//! The CSV export of OneSignal's subscriptions, which were called players.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use notify_client::notify_core::{AttributeValue, is_attribute_name};
+
+use super::record::Record;
+use super::zone::{Unit, offset, offset_of_zone};
+use super::{Found, FoundOutcome, WebAddress};
+
+/// What precedes the name of a tag that does not begin with a letter.
+const TAG_PREFIX: &str = "tag_";
+
+pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
+    let platform = match &*record.text("device_type").unwrap_or_default() {
+        "0" | "iOSPush" => "ios",
+        "1" | "AndroidPush" => "android",
+        // Chrome, Firefox, Edge, and Safari since it has Web Push.
+        "5" | "8" | "12" | "17" | "ChromePush" | "FirefoxPush" | "EdgePush" | "SafariPush" => "web",
+        other => return excluded(other),
+    };
+    let mut errors = Vec::new();
+    match is_unsubscribed(record) {
+        Ok(true) => return Ok(FoundOutcome::LeftOut("unsubscribed")),
+        Ok(false) => {}
+        Err(error) => errors.push(error),
+    }
+    let mut found = Found::new(platform, "identifier");
+    let identifier = record.text("identifier");
+    let registration = &mut found.draft.registration;
+    if platform == "web" {
+        if identifier.as_ref().is_some_and(|url| !url.starts_with("https://")) {
+            errors.push("identifier: must be the URL of a browser's subscription".to_owned());
+        }
+        let (p256dh, auth) = (record.text("web_p256"), record.text("web_auth"));
+        found.web = WebAddress { endpoint: identifier, p256dh, auth };
+    } else {
+        registration.push_token = identifier;
+        registration.app_version = record.text("game_version");
+        registration.os_version = record.text("device_os");
+        registration.device_description = record.text("device_model");
+        registration.ad_id = record.text("ad_id").filter(|id| !id.eq_ignore_ascii_case("OptedOut"));
+        registration.country = record.text("country");
+    }
+    let ids = ["subscription_id", "player_id", "id"];
+    registration.device_id = record.first_text(&ids).unwrap_or_default();
+    registration.user_id = record.first_text(&["external_user_id", "external_id"]);
+    registration.language = record.text("language");
+    match utc_offset(record) {
+        Ok(offset) => registration.utc_offset = offset,
+        Err(error) => errors.push(error),
+    }
+    match record.text("tags").map(|tags| pairs(&tags)) {
+        Some(Ok(tags)) => set_attributes(&mut found, tags, &mut errors),
+        Some(Err(rule)) => errors.push(format!("tags: {rule}")),
+        None => {}
+    }
+    if errors.is_empty() { Ok(FoundOutcome::device(found)) } else { Err(errors) }
+}
+
+/// Why a subscription of this type is left out.
+fn excluded(device_type: &str) -> Result<FoundOutcome, Vec<String>> {
+    Ok(FoundOutcome::LeftOut(match device_type {
+        "2" | "FireOSPush" => "Amazon device",
+        "3" | "6" | "WindowsPush" => "Windows device",
+        "4" | "ChromeExtensionPush" => "Chrome extension",
+        "7" | "SafariLegacyPush" => "Safari before Web Push",
+        "9" | "macOSPush" => "Apple device other than iOS",
+        "10" => "Alexa",
+        "11" | "Email" => "email address",
+        "13" | "HuaweiPush" => "Huawei device",
+        "14" | "SMS" => "telephone number",
+        other => return Err(vec![format!("device_type: `{other}` is unknown")]),
+    }))
+}
+
+/// Whether OneSignal sends nothing to the subscription: its identifier no longer works, or the user opted
+/// out. The export does not tell one from the other.
+fn is_unsubscribed(record: &Record) -> Result<bool, String> {
+    if record.flag("invalid_identifier")? == Some(true) {
+        return Ok(true);
+    }
+    let Some(types) = record.text("notification_types") else { return Ok(false) };
+    let types: f64 =
+        types.parse().map_err(|_| "notification_types: must be a number".to_owned())?;
+    Ok(types <= 0.0)
+}
+
+/// The offset of `timezone_id` now, or of `timezone` when the device was last active.
+fn utc_offset(record: &Record) -> Result<Option<String>, String> {
+    if let Some(zone) = record.text("timezone_id") {
+        let offset = offset_of_zone(&zone, jiff::Timestamp::now());
+        return offset.map(Some).map_err(|error| format!("timezone_id: {error}"));
+    }
+    let Some(seconds) = record.text("timezone") else { return Ok(None) };
+    offset(&seconds, Unit::Seconds).map(Some).map_err(|rule| format!("timezone: {rule}"))
+}
+
+/// Makes attributes of OneSignal's tags, which have names and values. The values stay texts, as in OneSignal.
+fn set_attributes(found: &mut Found, tags: Vec<(String, String)>, errors: &mut Vec<String>) {
+    for (tag, value) in tags {
+        let name = attribute_name(&tag);
+        if !is_attribute_name(&name) {
+            errors.push(format!("tags: the name `{tag}` is too long for an attribute"));
+        } else if found
+            .draft
+            .attributes
+            .0
+            .insert(name.clone(), Some(AttributeValue::Text(value)))
+            .is_some()
+        {
+            errors
+                .push(format!("tags: `{tag}` and another tag both become the attribute `{name}`"));
+        }
+    }
+}
+
+/// The name of an attribute for a tag: `firstName` and `First name` become `first_name`.
+fn attribute_name(tag: &str) -> String {
+    let mut name = String::new();
+    let mut is_after_small = false;
+    for letter in tag.chars() {
+        if letter.is_ascii_uppercase() && is_after_small && !name.ends_with('_') {
+            name.push('_');
+        }
+        is_after_small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        if letter.is_ascii_alphanumeric() {
+            name.push(letter.to_ascii_lowercase());
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    let name = name.trim_end_matches('_');
+    if name.starts_with(|letter: char| letter.is_ascii_lowercase()) {
+        name.to_owned()
+    } else {
+        format!("{TAG_PREFIX}{name}")
+    }
+}
+
+/// The error for tags in no known form.
+pub(super) const NO_PAIRS: &str = "must be a JSON object, such as {\"level\": \"3\"}";
+
+/// The names and values of a text: a JSON object, a dictionary of Python (`{'level': '3'}`), or an hstore of
+/// PostgreSQL (`"level"=>"3"`). Tags that are null are absent.
+pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
+    if let Ok(serde_json::Value::Object(members)) = serde_json::from_str(text) {
+        let text = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => Some(Some(text.clone())),
+            serde_json::Value::Null => Some(None),
+            serde_json::Value::Number(_) | serde_json::Value::Bool(_) => {
+                Some(Some(value.to_string()))
+            }
+            serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
+        };
+        let pairs = members.iter().map(|(name, value)| Some((name.clone(), text(value)?)));
+        let pairs: Vec<_> = pairs.collect::<Option<_>>().ok_or("the values must be texts")?;
+        return Ok(pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect());
+    }
+    let text = text.trim();
+    let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let mut letters = text.chars().peekable();
+    let mut pairs = Vec::new();
+    loop {
+        skip_spaces(&mut letters);
+        if letters.peek().is_none() {
+            return Ok(pairs);
+        }
+        let name = token(&mut letters)?;
+        skip_spaces(&mut letters);
+        match (letters.next(), letters.peek()) {
+            (Some(':'), _) => {}
+            (Some('='), Some('>')) => {
+                letters.next();
+            }
+            _ => return Err(NO_PAIRS),
+        }
+        skip_spaces(&mut letters);
+        let is_quoted = letters.peek().is_some_and(|letter| matches!(letter, '"' | '\''));
+        let value = token(&mut letters)?;
+        if is_quoted || !matches!(&*value, "None" | "NULL" | "null" | "nil") {
+            pairs.push((name, value));
+        }
+        skip_spaces(&mut letters);
+        match letters.next() {
+            None | Some(',') => {}
+            Some(_) => return Err(NO_PAIRS),
+        }
+    }
+}
+
+fn skip_spaces(letters: &mut Peekable<Chars<'_>>) {
+    while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
+}
+
+/// A name or a value: in quotes, in which a backslash escapes, or a word.
+fn token(letters: &mut Peekable<Chars<'_>>) -> Result<String, &'static str> {
+    let mut token = String::new();
+    if let Some(quote) = letters.next_if(|letter| matches!(letter, '"' | '\'')) {
+        loop {
+            match letters.next().ok_or(NO_PAIRS)? {
+                '\\' => token.push(letters.next().ok_or(NO_PAIRS)?),
+                letter if letter == quote => return Ok(token),
+                letter => token.push(letter),
+            }
+        }
+    }
+    let is_of_word =
+        |letter: &char| !matches!(letter, ',' | ':' | '=' | '{' | '}') && !letter.is_whitespace();
+    while let Some(letter) = letters.next_if(is_of_word) {
+        token.push(letter);
+    }
+    if token.is_empty() { Err(NO_PAIRS) } else { Ok(token) }
+}
