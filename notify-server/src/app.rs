@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use storage::{FirstKeys, open_store};
-pub(crate) use storage::{existing_master_key, refuse_missing_database};
+pub(crate) use storage::{
+    checked_master_key, create_data_dir, existing_master_key, refuse_missing_database, write_marker,
+};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -50,6 +52,8 @@ pub struct App {
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
+    /// The origin of the admin API and the metrics. It is `origin` without an address of their own.
+    pub admin_origin: String,
     /// The origin of the console; `None` if the server has no console.
     pub console_origin: Option<String>,
     /// The keys of the first start. If an earlier start created keys but ended before it showed
@@ -62,7 +66,7 @@ pub struct App {
     serving: Arc<ServerState>,
     key_cache: Arc<KeyCache>,
     certificates: Option<Arc<Certificates>>,
-    engine: Engine,
+    pub(crate) engine: Engine,
     webhooks: Webhooks,
     tasks: Vec<JoinHandle<()>>,
     grace: Duration,
@@ -111,11 +115,19 @@ impl App {
         let listen_error = |source| listen_error("listen", &config.listen, source);
         let address = listener.local_addr().map_err(listen_error)?;
         let origin = api::origin(address, tls.is_some());
-        let console_listener = listen_for_console(&config).await?;
+        let admin_listener = listen_apart("admin-listen", config.admin_listen.as_deref()).await?;
+        let console_listen =
+            config.console_listen.as_deref().filter(|_| config.console == Switch::On);
+        let console_listener = listen_apart("console-listen", console_listen).await?;
         let config = Arc::new(config);
         let trusted_clock = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
         let outbound = Outbound::new(config.allow_private_networks);
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::new(config.metrics_apps));
+        let apps_max = u32::try_from(config.metrics_apps).unwrap_or(u32::MAX);
+        if apps_max > 0 {
+            // The oldest applications, so that the same ones have series after a restart and on each server.
+            metrics.apps().reserve(store.oldest_apps(apps_max).await?);
+        }
         let retention = Retention {
             store: store.clone(),
             clock: clock.clone(),
@@ -132,11 +144,12 @@ impl App {
             metrics: metrics.delivery(),
         };
         let public_url = engine_deps.public_url.clone();
-        let console_origin = match &console_listener {
-            _ if config.console == Switch::Off => None,
-            Some((_, address)) => Some(api::origin(*address, tls.is_some())),
-            None => Some(origin.clone()),
+        let origin_of = |listener: &Option<(TcpListener, SocketAddr)>| {
+            listener.as_ref().map(|(_, address)| api::origin(*address, tls.is_some()))
         };
+        let admin_origin = origin_of(&admin_listener).unwrap_or_else(|| origin.clone());
+        let console_origin = Port::of_console(&config)
+            .map(|_| origin_of(&console_listener).unwrap_or_else(|| admin_origin.clone()));
         let engine =
             Engine::start(engine_deps, engine_config(&config)).map_err(AppError::Engine)?;
         let operations = Operations {
@@ -189,13 +202,15 @@ impl App {
         });
         let first_keys = storage::bootstrap(&store, &clock).await?;
         playground::erase(&store).await?;
-        storage::write_marker(&config)?;
+        write_marker(&config)?;
         let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api.clone(), key_cache.clone(), stopping.clone()));
         let serving = ServerState::new(pipeline, limits(&config), tls, stopping);
         let mut tasks = start_tasks(listener, &serving, &key_cache, feeds, retention);
-        if let Some((listener, _)) = console_listener {
-            tasks.push(tokio::spawn(api::serve(listener, Port::Console, serving.clone())));
+        for (listener, port) in [(admin_listener, Port::Admin), (console_listener, Port::Console)] {
+            if let Some((listener, _)) = listener {
+                tasks.push(tokio::spawn(api::serve(listener, port, serving.clone())));
+            }
         }
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
@@ -204,6 +219,7 @@ impl App {
         Ok(Self {
             address,
             origin,
+            admin_origin,
             console_origin,
             first_keys,
             store,
@@ -301,15 +317,13 @@ fn listen_error(setting: &'static str, address: &str, source: std::io::Error) ->
     AppError::Listen { setting, address: address.to_owned(), source }
 }
 
-/// Listens on the address that has the console alone, if the settings have one.
-async fn listen_for_console(
-    config: &Config,
+/// Listens on the address of a setting other than `--listen`, if it is given.
+async fn listen_apart(
+    setting: &'static str,
+    listen: Option<&str>,
 ) -> Result<Option<(TcpListener, SocketAddr)>, AppError> {
-    let Some(listen) = config.console_listen.as_ref().filter(|_| config.console == Switch::On)
-    else {
-        return Ok(None);
-    };
-    let listen_error = |source| listen_error("console-listen", listen, source);
+    let Some(listen) = listen else { return Ok(None) };
+    let listen_error = |source| listen_error(setting, listen, source);
     let listener = TcpListener::bind(listen).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     Ok(Some((listener, address)))
@@ -351,6 +365,7 @@ fn playground(
 fn engine_config(config: &Config) -> EngineConfig {
     EngineConfig {
         max_unacked: config.max_unacked_deliveries,
+        max_unacked_without_dedup: config.max_unacked_without_dedup,
         keep_message_ids: config.keep_message_ids,
         clustered: config.is_shared(),
         ..EngineConfig::default()

@@ -31,6 +31,8 @@ pub enum Action {
         /// The destination.
         file: PathBuf,
     },
+    /// Put a backup in the place of the database.
+    Restore(Restore),
     /// Delete the provider credentials that were sealed with a lost master key.
     ForgetCredentials,
     /// Trust the clock again after it jumped.
@@ -54,7 +56,22 @@ pub enum Action {
         /// The address, if it is given on the command line. `NOTIFY_LISTEN` is the address of the
         /// server and does not apply.
         listen: Option<String>,
+        /// Whether a server for tests runs beside the providers.
+        with_server: bool,
     },
+}
+
+/// What `notify-server restore` does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// The backup.
+    pub file: PathBuf,
+    /// Replace an existing database, and keep it under another name.
+    pub replace: bool,
+    /// Cancel the notifications that have not ended.
+    pub cancel_open: bool,
+    /// Delete the credentials that the master key does not open.
+    pub forget_credentials: bool,
 }
 
 /// The command line.
@@ -74,7 +91,7 @@ pub fn command() -> Command {
 fn hide_unused_settings(command: &mut Command) {
     let database_settings = ["data-dir", "master-key-file", "log", "log-format", "config"];
     let shown: &[&str] = match command.get_name() {
-        "backup" | "forget-credentials" => &database_settings,
+        "backup" | "restore" | "forget-credentials" => &database_settings,
         "confirm-clock" => {
             &["data-dir", "database-url", "master-key-file", "log", "log-format", "config"]
         }
@@ -143,6 +160,7 @@ fn full_command() -> Command {
                 .about("Copies the database to a new file, while the server runs or not")
                 .arg(file.value_parser(value_parser!(PathBuf)).help("File to create")),
         )
+        .subcommand(restore_command())
         .subcommand(
             Command::new("forget-credentials")
                 .about("Forgets the provider credentials that the master key does not open"),
@@ -163,11 +181,45 @@ fn full_command() -> Command {
         ))
         .subcommand(move_command());
     #[cfg(feature = "sandbox")]
-    let command =
-        command.subcommand(Command::new("sandbox").about(
-            "Runs fake providers (on --listen ADDR or 127.0.0.1:8081; ignores NOTIFY_LISTEN)",
-        ));
+    let command = command.subcommand(sandbox_command());
     command
+}
+
+#[cfg(feature = "sandbox")]
+fn sandbox_command() -> Command {
+    let with_server = Arg::new("with-server")
+        .long("with-server")
+        .action(ArgAction::SetTrue)
+        .help("Also runs a server that sends to them, with an empty database, for tests; prints its url and keys as JSON");
+    Command::new("sandbox")
+        .about("Runs fake providers (on --listen ADDR or 127.0.0.1:8081; ignores NOTIFY_LISTEN)")
+        .arg(with_server)
+}
+
+fn restore_command() -> Command {
+    let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let file = Arg::new("file")
+        .value_name("FILE")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("Backup that `notify-server backup` made");
+    Command::new("restore")
+        .about(
+            "Checks a backup and makes it the database of the data folder; no server may run there",
+        )
+        .args([
+            file,
+            switch("replace")
+                .help("Replaces an existing database, which is kept as notify.db.replaced-TIME"),
+            switch("cancel-open").help(
+                "Cancels the notifications that had not ended, some of which may have been sent \
+                 after the backup",
+            ),
+            switch("forget-credentials").help(
+                "Forgets the provider credentials that the master key does not open, instead of \
+                 refusing the backup",
+            ),
+        ])
 }
 
 fn move_command() -> Command {
@@ -202,6 +254,15 @@ pub fn action(matches: &ArgMatches) -> Action {
             let file = backup.get_one::<PathBuf>("file").expect("FILE is required");
             Action::Backup { file: file.clone() }
         }
+        Some(("restore", restore)) => {
+            let file = restore.get_one::<PathBuf>("file").expect("FILE is required");
+            Action::Restore(Restore {
+                file: file.clone(),
+                replace: restore.get_flag("replace"),
+                cancel_open: restore.get_flag("cancel-open"),
+                forget_credentials: restore.get_flag("forget-credentials"),
+            })
+        }
         Some(("forget-credentials", _)) => Action::ForgetCredentials,
         Some(("confirm-clock", _)) => Action::ConfirmClock,
         Some(("healthcheck", check)) => {
@@ -211,7 +272,8 @@ pub fn action(matches: &ArgMatches) -> Action {
         Some(("move", moving)) => Action::Move { to: moving.get_one::<String>("to").cloned() },
         #[cfg(feature = "sandbox")]
         Some(("sandbox", sandbox)) => {
-            Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
+            let listen = sandbox.get_one::<String>("listen").cloned();
+            Action::Sandbox { listen, with_server: sandbox.get_flag("with-server") }
         }
         Some(_) | None => Action::Serve,
     }
@@ -306,12 +368,23 @@ mod tests {
         assert_eq!(action(&parse(&["move", "--undo"])), Action::UndoMove);
     }
 
+    #[test]
+    fn restore_keeps_and_sends_everything_unless_told_otherwise() {
+        let plain = Restore { file: "b.db".into(), ..Restore::default() };
+        assert_eq!(action(&parse(&["restore", "b.db"])), Action::Restore(plain.clone()));
+        let all = ["restore", "--replace", "--cancel-open", "--forget-credentials", "b.db"];
+        let wanted =
+            Restore { replace: true, cancel_open: true, forget_credentials: true, ..plain };
+        assert_eq!(action(&parse(&all)), Action::Restore(wanted));
+    }
+
     #[cfg(feature = "sandbox")]
     #[test]
     fn sandbox_has_its_own_listen_address() {
         let listen = Some("127.0.0.1:0".to_owned());
         let matches = parse(&["sandbox", "--listen", "127.0.0.1:0"]);
-        assert_eq!(action(&matches), Action::Sandbox { listen });
-        assert_eq!(action(&parse(&["sandbox"])), Action::Sandbox { listen: None });
+        assert_eq!(action(&matches), Action::Sandbox { listen, with_server: false });
+        let with_server = parse(&["sandbox", "--with-server"]);
+        assert_eq!(action(&with_server), Action::Sandbox { listen: None, with_server: true });
     }
 }

@@ -1,8 +1,12 @@
 //! The only source of time. Tests advance a [`ManualClock`] instead of waiting.
 
+#[cfg(feature = "sandbox")]
+mod shifted;
 mod slewed;
 mod trusted;
 
+#[cfg(feature = "sandbox")]
+pub use shifted::ShiftedClock;
 pub use trusted::ClockMark;
 pub(crate) use trusted::{LEAP_MS, TrustedClock};
 

@@ -15,6 +15,9 @@ mod descriptors;
 mod enrichment;
 mod error_chain;
 pub mod failpoint;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod operations;
 mod outbound;
@@ -30,6 +33,8 @@ mod secrets;
 mod signal;
 pub mod store;
 mod telemetry;
+#[cfg(feature = "sandbox")]
+pub mod test_server;
 mod user_tokens;
 mod webhooks;
 

@@ -17,8 +17,10 @@ use crate::delivery::EngineHandle;
 use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
 use crate::providers::CredentialCheck;
-use crate::store::{Queue, SharedStore, StoreError};
-use crate::telemetry::{Metrics, MetricsFormat, QueueSample, Sample};
+use crate::store::{AppQueue, Queue, SharedStore, StoreError};
+use crate::telemetry::{
+    AppQueueSample, Metrics, MetricsFormat, ProcessSample, QueueSample, Sample,
+};
 
 /// Longest wait for the store to count the queues when metrics are requested.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
@@ -111,6 +113,9 @@ impl Operations {
         };
         let ages = self.providers.providers.token_ages_ms();
         Sample {
+            app_queues: self.app_queues(now).await,
+            process: tokio::task::spawn_blocking(ProcessSample::read).await.ok().flatten(),
+            started_at: self.started_at,
             queues: queues.map(|queues| queues.into_iter().map(queue_sample).collect()),
             lane_statuses: self.engine.lane_statuses(),
             connections: self.providers.providers.connections(),
@@ -121,6 +126,43 @@ impl Operations {
             clock_leap_seconds: self.trusted_clock.leap().as_secs_f64(),
             certificate_not_after: self.certificate_not_after(),
         }
+    }
+
+    /// The queues of applications, if applications have metrics of their own. Also reads the ids of
+    /// applications that were counted for the first time.
+    async fn app_queues(&self, now: Timestamp) -> Option<Vec<AppQueueSample>> {
+        let apps = self.metrics.apps();
+        if apps.apps_max() == 0 {
+            return None;
+        }
+        let reading = async {
+            let unnamed = apps.unnamed();
+            if !unnamed.is_empty() {
+                apps.name(self.store.app_ids(unnamed).await?);
+            }
+            self.store.app_queues(now).await
+        };
+        let queues = match timeout(QUEUES_WAIT, reading).await {
+            Ok(Ok(queues)) => queues,
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    cause = error_chain(&error),
+                    "the queues by application cannot be read"
+                );
+                return None;
+            }
+            Err(_) => {
+                tracing::warn!("the queues by application were not read in time");
+                return None;
+            }
+        };
+        let age = |due_at: Option<Timestamp>| due_at.map_or(0, |at| now.ms_since(at).max(0));
+        let sample = |queue: AppQueue| AppQueueSample {
+            app: queue.app,
+            open: queue.open,
+            oldest_due_age_seconds: seconds(age(queue.oldest_due_at)),
+        };
+        Some(queues.into_iter().map(sample).collect())
     }
 
     /// Checks the credentials of a provider. The check runs in its own task: a caller that

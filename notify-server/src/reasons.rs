@@ -28,6 +28,9 @@ pub(crate) const NO_ADDRESS: &str = "no_address";
 /// Every device id in the notification is unknown. This reason appears in the notification's event, and
 /// never at a delivery.
 pub(crate) const NO_SUCH_DEVICE: &str = "no_such_device";
+/// The server ended while it sent the message, and its application does not want messages repeated
+/// (`on_crash`).
+pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// A newer notification with the same collapse key was sent already.
 pub(crate) const OVERTAKEN: &str = "overtaken";
 /// The chat got its last message so recently that the platform would refuse another one.
@@ -64,6 +67,7 @@ pub(crate) const ALL: &[&str] = &[
     INTERNAL_ERROR,
     MOVED,
     NO_ADDRESS,
+    OUTCOME_UNKNOWN,
     OVERTAKEN,
     PACED,
     PAYLOAD_TOO_LARGE,

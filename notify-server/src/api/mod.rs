@@ -30,6 +30,8 @@ use url::Url;
 pub(crate) use console::FirstSignIn;
 pub(crate) use handlers::event_stream::Streams;
 pub(crate) use pipeline::{KeyCache, Pipeline, Port};
+#[cfg(any(test, fuzzing))]
+pub(crate) use request_ctx::decode_pairs;
 pub(crate) use server::{Limits, ServerState, origin, serve};
 
 use crate::clock::{SharedClock, TrustedClock};

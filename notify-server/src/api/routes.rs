@@ -33,10 +33,14 @@ use super::handlers::{
 };
 use super::inbound;
 use super::openapi::OtherResponse;
+use super::pipeline::{ADMIN_API, is_below};
 use super::router::{
     Endpoint, delete, get, get_raw, patch, post, post_raw, post_with_query, post_without_replay,
     put,
 };
+
+/// The path of the metrics.
+const METRICS_PATH: &str = "/metrics";
 
 /// The parameters with which Meta verifies a webhook.
 const VERIFICATION: &[Parameter] = &[
@@ -59,10 +63,10 @@ const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"
 const SCRIPT: &[OtherResponse] =
     &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// All routes: those of the API, and those of the console, which the API reference does not list.
-pub(crate) fn all_routes() -> Vec<Endpoint> {
+/// The routes of an address whose admin API and metrics are at another address.
+pub(crate) fn public_routes() -> Vec<Endpoint> {
     let mut all = routes();
-    all.extend(console::routes());
+    all.retain(|endpoint| !is_below(endpoint.path, ADMIN_API) && endpoint.path != METRICS_PATH);
     all
 }
 
@@ -513,7 +517,7 @@ fn operation_routes() -> Vec<Endpoint> {
             .id("get_readiness")
             .summary("Readiness probe")
             .responses(JSON),
-        get_raw("/metrics", probes::metrics)
+        get_raw(METRICS_PATH, probes::metrics)
             .id("get_metrics")
             .summary("Metrics in the Prometheus format")
             .responses(METRICS),

@@ -56,7 +56,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
     refuse_missing_database(config, &path)?;
     create_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
-        sqlite::open(&path, SqliteOptions { lock: serves, readers })
+        sqlite::open(&path, SqliteOptions { lock: serves, readers, synced: true })
     });
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
@@ -90,7 +90,7 @@ pub(crate) fn refuse_missing_database(config: &Config, path: &Path) -> Result<()
 
 /// Writes a marker of the installation to the data folder, with a name that differs from all files
 /// of the database.
-pub(super) fn write_marker(config: &Config) -> Result<(), AppError> {
+pub(crate) fn write_marker(config: &Config) -> Result<(), AppError> {
     let path = config.data_dir.join(MARKER);
     if path.exists() || !config.database_path().exists() {
         return Ok(());
@@ -98,7 +98,8 @@ pub(super) fn write_marker(config: &Config) -> Result<(), AppError> {
     std::fs::write(&path, MARKER_TEXT).map_err(|source| AppError::DataDir { path, source })
 }
 
-fn create_data_dir(config: &Config) -> Result<(), AppError> {
+/// Creates the data folder, which only its owner may read, if it is missing.
+pub(crate) fn create_data_dir(config: &Config) -> Result<(), AppError> {
     let path = &config.data_dir;
     if path.exists() && !path.is_dir() {
         return Err(AppError::NoFolder(path.clone()));
@@ -147,18 +148,35 @@ pub(super) async fn master_key(
     config: &Config,
     store: &SharedStore,
 ) -> Result<MasterKey, AppError> {
-    let sealed = store.any_sealed().await?;
-    let key = match existing_master_key(config)? {
-        Some(key) => key,
-        None if sealed.is_some() => return Err(master_key_error(config, MasterKeyError::Missing)),
-        None => create_master_key(config)?,
-    };
-    if let Some((app, row)) = sealed
-        && matches!(key.open(app, row.provider, &row.sealed), Err(SecretError::OtherKey))
-    {
-        return Err(master_key_error(config, MasterKeyError::Other));
+    match checked_master_key(config, store).await? {
+        Some(key) => Ok(key),
+        None => create_master_key(config),
     }
-    Ok(key)
+}
+
+/// The master key of the settings or of the data folder, checked against the sealed credentials in
+/// the store. `None` if there is no key and nothing is sealed.
+///
+/// # Errors
+/// When the key is missing although credentials are sealed, does not open them, or cannot be used.
+pub(crate) async fn checked_master_key(
+    config: &Config,
+    store: &Store,
+) -> Result<Option<MasterKey>, AppError> {
+    let sealed = store.any_sealed().await?;
+    let key = existing_master_key(config)?;
+    match (&key, sealed) {
+        (None, Some(_)) => Err(master_key_error(config, MasterKeyError::Missing)),
+        (Some(opening), Some((app, row)))
+            if matches!(
+                opening.open(app, row.provider, &row.sealed),
+                Err(SecretError::OtherKey)
+            ) =>
+        {
+            Err(master_key_error(config, MasterKeyError::Other))
+        }
+        _ => Ok(key),
+    }
 }
 
 /// The master key of the settings or of the data folder; `None` if its file is missing.

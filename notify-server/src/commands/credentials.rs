@@ -23,22 +23,27 @@ pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     ensure!(exists, "there is no database at {}", database.display());
     let store = open_store(config, true).await?;
     let key = existing_master_key(config)?;
-    let mut forgotten = 0;
-    let mut cursor = None;
-    loop {
-        let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
-        for app in page.rows {
-            forgotten += forget_of_app(&store, key.as_ref(), &app).await?;
-        }
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let forgotten = forget_in(&store, key.as_ref()).await?;
     store.close().await;
     print(&format!(
         "forgot the credentials of {forgotten} providers; the other providers are unchanged"
     ))
+}
+
+/// Deletes all credentials in a database that the master key does not open. Returns the number of providers
+/// that lost their credentials.
+pub(super) async fn forget_in(store: &Store, key: Option<&MasterKey>) -> anyhow::Result<usize> {
+    let (mut forgotten, mut cursor) = (0, None);
+    loop {
+        let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
+        for app in page.rows {
+            forgotten += forget_of_app(store, key, &app).await?;
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(forgotten);
+        }
+    }
 }
 
 /// Deletes the credentials of an application that the master key does not open. Returns the number

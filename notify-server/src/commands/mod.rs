@@ -5,6 +5,9 @@ mod credentials;
 mod healthcheck;
 mod keys;
 mod moving;
+mod restoring;
+#[cfg(feature = "sandbox")]
+mod sandbox;
 mod serve;
 mod signals;
 
@@ -32,13 +35,14 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
         Action::OpenApi => print(&crate::openapi_json()),
         Action::Backup { file } => backup(&config, file).await,
+        Action::Restore(restore) => restoring::run(&config, restore).await,
         Action::ConfirmClock => confirm_clock(&config).await,
         Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Healthcheck { url } => healthcheck::check(&config, url).await,
         Action::Move { to } => moving::run(&config, to).await,
         Action::UndoMove => moving::undo(&config).await,
         #[cfg(feature = "sandbox")]
-        Action::Sandbox { listen } => run_sandbox(listen).await,
+        Action::Sandbox { listen, with_server } => sandbox::run(listen, with_server).await,
     }
 }
 
@@ -121,31 +125,4 @@ async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
         "keep the master key too, in another place: {master_key}; without it the copy's provider \
          credentials cannot be opened"
     ))
-}
-
-/// Default address of the sandbox. Its port is the port after the default port of the server.
-#[cfg(feature = "sandbox")]
-const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
-
-/// `notify-server sandbox`: runs fake providers until a signal.
-#[cfg(feature = "sandbox")]
-async fn run_sandbox(listen: Option<String>) -> anyhow::Result<()> {
-    let stop = signals::first_signal()?;
-    let listen = listen.as_deref().unwrap_or(LISTEN_DEFAULT);
-    let address = tokio::net::lookup_host(listen)
-        .await
-        .with_context(|| format!("--listen: `{listen}` is not an address"))?
-        .next()
-        .with_context(|| format!("--listen: `{listen}` does not resolve to an address"))?;
-    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; choose another address with --listen")
-    })?;
-    let sandbox =
-        notify_sandbox::Sandbox::start(listener, notify_sandbox::SandboxConfig::default()).await?;
-    if let Err(error) = print(&sandbox.instructions()) {
-        tracing::warn!("{error:#}");
-    }
-    stop.await;
-    sandbox.stop().await;
-    Ok(())
 }

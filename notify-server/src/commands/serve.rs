@@ -20,6 +20,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let is_new = !config.database_path().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let has_own_address = config.console_listen.is_some();
+    let has_admin_address = config.admin_listen.is_some();
     let app = App::start(config).await?;
     let folder = folder_path.display();
     // The log names the data folder: an operator who started the server in another folder by
@@ -42,6 +43,9 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
             tracing::warn!(cause, "the next start shows other keys; these stay valid");
         }
     }
+    if has_admin_address {
+        print(&format!("admin: {}", app.admin_origin))?;
+    }
     if let Some(origin) = app.console_origin.as_ref().filter(|_| has_own_address) {
         print(&format!("console: {origin}/console/"))?;
     }
@@ -51,7 +55,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         // error.
         let console = app.console_origin.as_deref();
         let hints = if app.first_keys.is_some() {
-            first_hints(console, app.first_sign_in_link().as_deref(), &app.origin)
+            first_hints(console, app.first_sign_in_link().as_deref(), &app.admin_origin)
         } else {
             console.filter(|_| !has_own_address).map(console_hint).unwrap_or_default()
         };

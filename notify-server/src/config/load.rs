@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting, Switch};
+use crate::telemetry::METRICS_APPS_MAX;
 
 /// Longest configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1_048_576;
@@ -94,7 +95,11 @@ impl Config {
         };
         let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
         let console_listen = self.console_listen.as_ref();
-        let addresses = [("listen", Some(&self.listen)), ("console-listen", console_listen)];
+        let addresses = [
+            ("listen", Some(&self.listen)),
+            ("admin-listen", self.admin_listen.as_ref()),
+            ("console-listen", console_listen),
+        ];
         for (name, address) in addresses {
             if let Some(address) = address
                 && !address.rsplit_once(':').is_some_and(has_port)
@@ -128,11 +133,15 @@ impl Config {
             ("max-connections", self.max_connections),
             ("reader-threads", self.reader_threads),
             ("max-unacked-deliveries", self.max_unacked_deliveries),
+            ("max-unacked-without-dedup", self.max_unacked_without_dedup),
         ];
         for (name, value) in at_least_one {
             if value == 0 {
                 return invalid(name, "must be at least 1");
             }
+        }
+        if self.metrics_apps > METRICS_APPS_MAX {
+            return invalid("metrics-apps", &format!("must be at most {METRICS_APPS_MAX}"));
         }
         for (name, span) in [
             ("header-timeout", self.header_timeout),

@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::delivery::MAX_UNACKED_DEFAULT;
+use crate::delivery::{MAX_UNACKED_DEFAULT, MAX_UNACKED_WITHOUT_DEDUP_DEFAULT};
 use crate::store::SessionTimeouts;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
@@ -35,6 +35,11 @@ pub(crate) const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
 pub struct Config {
     /// Listening address.
     pub listen: String,
+    /// Another listening address, which alone has the admin API and the metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_listen: Option<String>,
+    /// Most applications that have metrics of their own.
+    pub metrics_apps: usize,
     /// Folder of the database and the master key.
     pub data_dir: PathBuf,
     /// PostgreSQL database to use instead of the file.
@@ -87,6 +92,9 @@ pub struct Config {
     /// Most messages that are in flight or whose outcome is not stored yet.
     #[serde(alias = "delivery-credit")]
     pub max_unacked_deliveries: usize,
+    /// Most messages to Messenger and Telegram and raw data messages that are in flight or whose outcome is not
+    /// stored yet.
+    pub max_unacked_without_dedup: usize,
     /// Whether the providers' ids of accepted messages are stored.
     pub keep_message_ids: bool,
     /// How many days a notification is kept after it ended; 0 means forever.
@@ -139,6 +147,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8080".to_owned(),
+            admin_listen: None,
+            metrics_apps: 0,
             data_dir: "./notify-data".into(),
             database_url: None,
             public_url: None,
@@ -161,6 +171,7 @@ impl Default for Config {
             shutdown_grace: Span::from_secs(30),
             reader_threads: READERS_DEFAULT,
             max_unacked_deliveries: MAX_UNACKED_DEFAULT,
+            max_unacked_without_dedup: MAX_UNACKED_WITHOUT_DEDUP_DEFAULT,
             keep_message_ids: false,
             keep_notifications_days: 90,
             keep_outcomes_days: 30,

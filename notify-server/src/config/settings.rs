@@ -62,6 +62,18 @@ const fn count(name: &'static str, value: &'static str, help: &'static str) -> S
 /// Every setting, in the order of the help text.
 pub(crate) const SETTINGS: &[Setting] = &[
     text("listen", "ADDR", "Listening address; port 0 picks a free one"),
+    text(
+        "admin-listen",
+        "ADDR",
+        "Another listening address, such as one that only operators reach. It alone has the admin \
+         API, the metrics and the console, besides everything that --listen has",
+    ),
+    count(
+        "metrics-apps",
+        "N",
+        "Most applications that have metrics of their own, by id; all others count together as \
+         `other`. 0 means no metrics by application, and 500 is the maximum",
+    ),
     text("data-dir", "DIR", "Folder of the database and the master key, created if missing"),
     text(
         "database-url",
@@ -161,6 +173,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         kind: Kind::Count,
         alias: Some("delivery-credit"),
     },
+    count(
+        "max-unacked-without-dedup",
+        "N",
+        "Most messages to Messenger and Telegram and raw data messages that are in flight or whose \
+         outcome is not stored yet. A crash shows at most this many twice",
+    ),
     Setting {
         name: "keep-message-ids",
         value: "BOOL",

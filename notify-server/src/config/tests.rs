@@ -65,6 +65,11 @@ fn errors_name_source_and_fault() {
         ),
         (("header-timeout", "0"), "header-timeout: must be more than 0"),
         (
+            ("admin-listen", ":9090"),
+            "admin-listen: `:9090` is not HOST:PORT, such as 127.0.0.1:8080",
+        ),
+        (("metrics-apps", "501"), "metrics-apps: must be at most 500"),
+        (
             ("console-listen", "9090"),
             "console-listen: `9090` is not HOST:PORT, such as 127.0.0.1:8080",
         ),
@@ -118,7 +123,8 @@ fn settings_list_matches_the_struct() {
         tls_cert: Some("a".into()),
         tls_key: Some("b".into()),
         master_key_file: Some("c".into()),
-        console_listen: Some("d:1".into()),
+        admin_listen: Some("d:1".into()),
+        console_listen: Some("e:1".into()),
         ..Config::default()
     };
     let table = Table::try_from(full).unwrap();

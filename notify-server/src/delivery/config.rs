@@ -1,5 +1,6 @@
 //! The limits of the engine, with their defaults.
 
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::RetryPolicy;
@@ -7,6 +8,8 @@ use crate::providers::SendResult;
 
 /// Default of [`EngineConfig::max_unacked`].
 pub const MAX_UNACKED_DEFAULT: usize = 4_096;
+/// Default of [`EngineConfig::max_unacked_without_dedup`].
+pub const MAX_UNACKED_WITHOUT_DEDUP_DEFAULT: usize = 64;
 /// Longest message id that is stored, in bytes; Google's have about a hundred.
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
@@ -20,8 +23,14 @@ pub struct EngineConfig {
     /// Most deliveries that are in flight, or answered but not committed. A crash repeats at most this
     /// many (hazard 4 of docs/delivery.md). At the limit no further attempt starts.
     pub max_unacked: usize,
+    /// Most messages to Messenger and Telegram and raw data messages that are in flight, or answered but not
+    /// committed. A crash shows at most this many twice.
+    pub max_unacked_without_dedup: usize,
     /// Most devices of one page.
     pub page_rows: u32,
+    /// Most reads of the next devices that meet a condition at a time. Such a read keeps a core busy, so the
+    /// default is half of the cores.
+    pub searches_max: usize,
     /// Number of outcomes after which a page, a task of retries or the task of single devices commits.
     pub checkpoint_outcomes: usize,
     /// Time after which a task of retries or of single devices commits the outcomes that it has.
@@ -70,7 +79,9 @@ impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             max_unacked: MAX_UNACKED_DEFAULT,
+            max_unacked_without_dedup: MAX_UNACKED_WITHOUT_DEDUP_DEFAULT,
             page_rows: 1_000,
+            searches_max: (available_parallelism().map_or(1, usize::from) / 2).max(1),
             checkpoint_outcomes: 500,
             checkpoint_every: Duration::from_millis(50),
             page_checkpoint_every: Duration::from_millis(100),

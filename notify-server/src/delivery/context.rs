@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use notify_core::{AppId, Platform, ProviderKind, Timestamp};
-use tokio::sync::{Notify, RwLock, watch};
+use tokio::sync::{Notify, RwLock, Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
 use crate::store::{
-    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, InstanceId, Intervention,
+    AppNo, Change, ChangeListener, DeliveryChange, Dispatch, DispatchNo, InstanceId, Intervention,
     NotificationNo, PageNo, SharedStore, StoreError,
 };
 use crate::telemetry::DeliveryMetrics;
@@ -74,6 +74,11 @@ pub(crate) struct EngineContext {
     /// Permits for deliveries that are in flight, or answered but not committed (hazard 4 of
     /// docs/delivery.md).
     pub(crate) unacked: Arc<ResizableSemaphore>,
+    /// Further permits, for those of these deliveries whose messages have no identity: those to Messenger and
+    /// Telegram, and raw data messages.
+    pub(crate) unacked_without_dedup: Arc<ResizableSemaphore>,
+    /// Permits for reads of devices that meet a condition.
+    pub(crate) searches: Semaphore,
     pub(crate) device_tracker: DeviceTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) membership: Membership,
@@ -148,8 +153,11 @@ impl EngineContext {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let instance = InstanceId(rng.i64(1..));
         let unacked = ResizableSemaphore::new(config.max_unacked);
+        let unacked_without_dedup = ResizableSemaphore::new(config.max_unacked_without_dedup);
         Arc::new(Self {
             unacked,
+            unacked_without_dedup,
+            searches: Semaphore::new(config.searches_max),
             store: deps.store,
             providers: deps.providers,
             clock: deps.clock,
@@ -181,6 +189,15 @@ impl EngineContext {
             parked: Mutex::default(),
             open: Mutex::default(),
         })
+    }
+
+    /// A permit to read a batch of a dispatch, if it has a condition. Such a batch looks at up to 20,000
+    /// devices, so several at once would take all cores.
+    pub(crate) async fn search_permit(&self, dispatch: &Dispatch) -> Option<SemaphorePermit<'_>> {
+        match dispatch.condition {
+            Some(_) => self.searches.acquire().await.ok(),
+            None => None,
+        }
     }
 
     /// A random fraction for jitter, 0 to 1.

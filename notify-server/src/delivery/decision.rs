@@ -188,8 +188,9 @@ fn is_last_unknown(attempt: &AttemptContext, policy: &RetryPolicy) -> bool {
     attempt.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
-/// Whether the platform recognises a repeated message by an id, and shows it only once.
-fn supports_dedup(platform: Platform) -> bool {
+/// Whether the platform recognises a repeated message by an id, and shows it only once. Raw data messages are
+/// an exception: see [`ActiveDispatch::supports_dedup`](super::dispatch::ActiveDispatch::supports_dedup).
+pub(crate) fn supports_dedup(platform: Platform) -> bool {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => true,
         Platform::FbMessenger | Platform::ChatApp => false,

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{
-    Content, CreateNotification, Notification, Platform, TTL_SECONDS_MAX, Timestamp,
+    Content, CreateNotification, Notification, OnCrash, Platform, TTL_SECONDS_MAX, Timestamp,
     WebSubscription, shown_value,
 };
 
 use crate::delivery::context::EngineContext;
+use crate::delivery::decision::supports_dedup;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Upstream};
 use crate::delivery::messages::{
     DeviceFields, LanguageMessage, Messages, PersonalMessage, Rendering,
@@ -21,8 +22,8 @@ use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Intervention, Outcome,
-    Portion, StoreError, UserNo,
+    AudienceDevice, AudienceSource, DeviceKey, DeviceOutcome, Dispatch, DispatchNo, Intervention,
+    Outcome, Portion, StoreError, UserNo,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -49,6 +50,7 @@ pub(crate) struct ActiveDispatch {
     variables: Vec<String>,
     /// The rate of the notification; `None` if it has none.
     pace: Option<Pace>,
+    supports_dedup: bool,
     /// The messages that were rendered last; `None` before the first rendering.
     rendered: Mutex<Option<SendMode>>,
 }
@@ -82,6 +84,8 @@ impl ActiveDispatch {
         let notification = parsed.ok();
         let content = notification.as_ref().map(|notification| &notification.content);
         let languages = content.map_or_else(Vec::new, Content::languages);
+        let is_raw = row.platform == Platform::Android
+            && content.is_some_and(|content| content.android_json().is_some());
         let dispatch = Arc::new(Self {
             expires_at,
             languages: languages.into_iter().map(str::to_owned).collect(),
@@ -91,6 +95,7 @@ impl ActiveDispatch {
                 .as_ref()
                 .and_then(|notification| notification.per_minute)
                 .map(|per_minute| Pace::new(row.notification, per_minute)),
+            supports_dedup: supports_dedup(row.platform) && !is_raw,
             notification,
             cursor: AtomicI64::new(row.cursor.0),
             canceled: AtomicBool::new(row.canceled),
@@ -106,6 +111,17 @@ impl ActiveDispatch {
     pub(crate) fn has_collapse_key(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
+    }
+
+    /// Whether a repeated message has an identity by which the device or its platform recognises it. Raw data
+    /// messages have none.
+    pub(crate) fn supports_dedup(&self) -> bool {
+        self.supports_dedup
+    }
+
+    /// Whether each message is recorded before it is sent, so that a crash repeats none.
+    pub(crate) fn records_intents(&self) -> bool {
+        !self.supports_dedup && self.row.on_crash == OnCrash::Skip
     }
 
     /// Whether a message depends on fields of its device other than the address.
@@ -133,7 +149,8 @@ impl ActiveDispatch {
             fields.values = shown.collect();
         }
         if !self.languages.is_empty() {
-            fields.languages = context.store.device_languages(keys).await?;
+            let languages = self.languages.clone();
+            fields.translations = context.store.device_translations(keys, languages).await?;
         }
         Ok(fields)
     }
@@ -300,7 +317,7 @@ impl ActiveDispatch {
                 return Ok(true);
             }
             let outcome = context.store.delivery_outcome(self.row.no, from).await?;
-            if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
+            if outcome.is_some_and(|outcome| may_have_arrived(&outcome)) {
                 return Ok(true);
             }
             if self.row.portion != Portion::All && self.was_sent_in_sibling(from, context).await? {
@@ -326,7 +343,7 @@ impl ActiveDispatch {
                 return Ok(true);
             }
             let outcome = context.store.delivery_outcome(sibling, key).await?;
-            if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
+            if outcome.is_some_and(|outcome| may_have_arrived(&outcome)) {
                 return Ok(true);
             }
         }
@@ -513,7 +530,7 @@ impl ActiveDispatch {
         let content = self.notification.as_ref().map(|notification| &notification.content);
         let render = |content| self.render_language(content, provider, ttl_seconds, public_url);
         let translated = self.translated.iter().map(|content| render(Some(content))).collect();
-        Messages::new(render(content), self.languages.clone(), translated)
+        Messages::new(render(content), translated)
     }
 
     /// Renders the message of one language; `content` is `None` if the stored request cannot be read.
@@ -595,6 +612,11 @@ impl ActiveDispatch {
             reasons::INTERNAL_ERROR.into()
         })
     }
+}
+
+/// Whether the device may have got the message.
+fn may_have_arrived(outcome: &DeviceOutcome) -> bool {
+    outcome.settled == Outcome::Sent || outcome.reason.as_deref() == Some(reasons::OUTCOME_UNKNOWN)
 }
 
 fn settle_as_failed(reason: Reason) -> DeliveryMode {

@@ -21,6 +21,7 @@ use self::upstreams::{UnregisteredInARow, Upstreams};
 use crate::delivery::breaker::{Admission, CircuitBreaker};
 use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::delivery::context::EngineContext;
+use crate::delivery::decision::supports_dedup;
 use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::permits::ResizableSemaphore;
 use crate::delivery::rate_limiter::{PerChatLimiter, RateLimiter};
@@ -320,9 +321,21 @@ impl Lane {
     pub(crate) fn streams_max(&self) -> usize {
         match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => {
-                provider.max_concurrency().clamp(1, self.context.config.lane_streams_max.max(1))
+                provider.max_concurrency().clamp(1, self.configured_streams_max().max(1))
             }
             LaneProvider::Missing | LaneProvider::Unknown => STREAMS_WITHOUT_PROVIDER,
+        }
+    }
+
+    /// Most streams of the lane, even if its provider accepts more. A platform that cannot recognise a
+    /// repeated message gets a quarter of the permits for such messages, so that a provider that does not
+    /// answer leaves permits for other lanes.
+    fn configured_streams_max(&self) -> usize {
+        let config = &self.context.config;
+        if supports_dedup(self.platform) {
+            config.lane_streams_max
+        } else {
+            config.lane_streams_max.min((config.max_unacked_without_dedup / 4).max(1))
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use notify_core::{Content, find_language};
+use notify_core::Content;
 
 use crate::payload::gapped::mark;
 use crate::providers::{GappedMessage, Reason, RenderedMessage};
@@ -16,7 +16,9 @@ pub(crate) type Rendering = Result<Arc<RenderedMessage>, Reason>;
 /// What messages take from their devices, by device. Empty if they take nothing.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceFields {
-    pub(crate) languages: HashMap<DeviceKey, Box<str>>,
+    /// The place of the translation among those of the notification. A device without an entry gets the
+    /// notification's own texts.
+    pub(crate) translations: HashMap<DeviceKey, usize>,
     /// The texts of attributes, in the order of the variables. A device without any of them is left out.
     pub(crate) values: HashMap<DeviceKey, Vec<Option<String>>>,
 }
@@ -25,8 +27,6 @@ pub(crate) struct DeviceFields {
 pub(crate) struct Messages {
     /// The message of the notification's own texts.
     own: LanguageMessage,
-    /// The languages of the translations.
-    languages: Arc<[String]>,
     /// The message of each translation.
     translated: Vec<LanguageMessage>,
 }
@@ -132,13 +132,8 @@ impl LanguageMessage {
 }
 
 impl Messages {
-    /// Messages of which `translated` has one for each of `languages`.
-    pub(crate) fn new(
-        own: LanguageMessage,
-        languages: Arc<[String]>,
-        translated: Vec<LanguageMessage>,
-    ) -> Self {
-        Self { own, languages, translated }
+    pub(crate) fn new(own: LanguageMessage, translated: Vec<LanguageMessage>) -> Self {
+        Self { own, translated }
     }
 
     /// Why no device gets a message; `None` if some may get one.
@@ -158,9 +153,9 @@ impl Messages {
         variables: &[String],
         render: impl FnOnce(&Content) -> Rendering,
     ) -> Rendering {
-        let language = fields.languages.get(&key);
-        let found = language.and_then(|language| find_language(&self.languages, language));
-        let message = found.and_then(|place| self.translated.get(place)).unwrap_or(&self.own);
+        let translation = fields.translations.get(&key);
+        let message =
+            translation.and_then(|place| self.translated.get(*place)).unwrap_or(&self.own);
         message.for_values(fields.values.get(&key), variables, render)
     }
 }

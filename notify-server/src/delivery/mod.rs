@@ -21,6 +21,7 @@ mod deferred;
 mod device_tracker;
 mod dispatch;
 mod engine;
+mod intents;
 mod lane;
 mod membership;
 mod messages;
@@ -32,7 +33,7 @@ mod retry_task;
 mod sender;
 mod single_task;
 
-pub use config::{EngineConfig, MAX_UNACKED_DEFAULT};
+pub use config::{EngineConfig, MAX_UNACKED_DEFAULT, MAX_UNACKED_WITHOUT_DEDUP_DEFAULT};
 pub use context::{Configured, EngineDeps, ProviderSource};
 pub use decision::{AttemptContext, Decision, RetryPolicy, decide};
 pub use engine::{Engine, EngineHandle};

@@ -28,6 +28,7 @@ use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
+use crate::delivery::intents::{INTENTS_WAITING_MAX, Intents};
 use crate::delivery::lane::Lane;
 use crate::delivery::messages::{DeviceFields, Rendering};
 use crate::delivery::pace::{Allowance, Granted, OpenMark, Pace};
@@ -40,7 +41,7 @@ use crate::reasons;
 use crate::signal::Waiter;
 use crate::store::{
     AudienceDevice, AudienceSource, Checkpoint, DeviceKey, DeviceOutcome, NewRetry, OpenPage,
-    Outcome, PageNo, Portion, StoreError,
+    Outcome, PageNo, Portion, SettledDevices, StoreError,
 };
 
 /// How a page's task ended.
@@ -79,6 +80,8 @@ enum Blocked {
     Pace(Timestamp),
     /// The page has no attempts left of its grant, and has to request more.
     NoAllowance,
+    /// The intent of the attempt is not stored. The next checkpoint stores it.
+    Intent,
 }
 
 /// Devices of a page as they were read.
@@ -98,6 +101,8 @@ struct InFlightCheckpoint {
     /// still belonged to this server at that time.
     lease_generation: u64,
     ends_page: bool,
+    /// The intents that it stores, if the page records them.
+    intents: Option<Vec<DeviceKey>>,
     _permits: UncommittedPermits,
 }
 
@@ -133,24 +138,25 @@ pub(crate) struct PageTask {
     skipped: u64,
     /// First attempts that the rate of the notification admits.
     allowance: Allowance,
+    intents: Intents,
     _open: Option<OpenMark>,
 }
 
 impl PageTask {
-    /// The task of a page. `done_keys` are the keys of devices that have an outcome or a retry already, in
-    /// ascending order. The task skips these devices. There are none unless another process or a panicked
-    /// task left the page open.
+    /// The task of a page. It sends nothing to the devices in `settled`. There are none unless another process
+    /// or a panicked task left the page open.
     pub(crate) fn new(
         lane: Arc<Lane>,
         dispatch: Arc<ActiveDispatch>,
         page: OpenPage,
         snapshot: DeviceSnapshot,
-        done_keys: &[DeviceKey],
+        settled: &SettledDevices,
         allowance: Allowance,
     ) -> Self {
         let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
         let missing = dispatch.missing_named_devices(&devices, page.from, page.to);
-        let is_done = |key: &DeviceKey| done_keys.binary_search(key).is_ok();
+        let SettledDevices { done, in_doubt } = settled;
+        let is_done = |key: &DeviceKey| done.binary_search(key).is_ok() || in_doubt.contains(key);
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
         let open = dispatch.pace(read_at).map(Pace::mark_page);
@@ -171,11 +177,15 @@ impl PageTask {
             fields: None,
             version: 0,
             batch: CheckpointBuilder::default(),
-            done: done_keys.len() as u64,
+            done: done.len() as u64,
             skipped: 0,
             allowance,
+            intents: Intents::default(),
             _open: open,
         };
+        for key in in_doubt {
+            task.settle(*key, Outcome::Failed, reasons::OUTCOME_UNKNOWN.into(), 1);
+        }
         for key in missing.into_iter().filter(|key| !is_done(key)) {
             task.settle_unsent(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
         }
@@ -215,6 +225,9 @@ impl PageTask {
             if checkpoint.is_none() {
                 let is_finished = matches!(blocked, Blocked::NoneLeft) && all_completed;
                 let ends_page = is_finished && self.queue.is_empty() && self.deferred.is_empty();
+                if matches!(blocked, Blocked::Intent) {
+                    self.add_intents(self.lane.context.clock.now());
+                }
                 if ends_page || self.is_checkpoint_due(&blocked) {
                     checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
                 } else if is_finished && self.batch.is_empty() {
@@ -235,6 +248,7 @@ impl PageTask {
                         Ok(page) => {
                             self.page = page;
                             self.lease_generation = checkpoint.lease_generation;
+                            self.intents.set_stored(checkpoint.intents.unwrap_or_default());
                         }
                         Err(_) => return PageEnd::Fenced,
                     }
@@ -265,9 +279,9 @@ impl PageTask {
         let context = &self.lane.context;
         let unblocked = async {
             match blocked {
-                // Only a result or a commit ends the first two, and the caller itself waits for results and
-                // commits. `start_ready` never returns the last one.
-                Blocked::NoneLeft | Blocked::PageLease | Blocked::NoAllowance => {
+                // Only a result or a commit ends these, and the caller itself waits for results and commits.
+                // `start_ready` never returns the last one.
+                Blocked::NoneLeft | Blocked::PageLease | Blocked::Intent | Blocked::NoAllowance => {
                     std::future::pending().await
                 }
                 Blocked::ServerLease => {
@@ -292,7 +306,8 @@ impl PageTask {
                 },
             }
         };
-        let ends_when_stopped = !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease);
+        let ends_when_stopped =
+            !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease | Blocked::Intent);
         tokio::select! {
             biased;
             () = unblocked => {}
@@ -316,6 +331,7 @@ impl PageTask {
             let must_yield = self.must_yield(now);
             if self.queue.is_empty() || must_yield {
                 self.sender.release();
+                self.keep_intents(|_| false);
                 if self.deferred.is_empty() || must_yield {
                     return Blocked::NoneLeft;
                 }
@@ -355,10 +371,15 @@ impl PageTask {
             };
             let DeliveryMode::Send(SendMode { provider, .. }) = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
+            let permits = match self.intents.start(device.key) {
+                Some(permits) => permits,
+                None => self.sender.take_permits(&self.dispatch),
+            };
             let delivery =
                 Delivery { dispatch: self.dispatch.clone(), device, history: History::default() };
             let route = Route { provider, payload, version: self.version };
-            in_flight.push(self.sender.start(delivery, route, &self.tracker, now).boxed());
+            let attempt = self.sender.start_with(permits, delivery, route, &self.tracker, now);
+            in_flight.push(attempt.boxed());
         }
     }
 
@@ -398,7 +419,7 @@ impl PageTask {
                     DeliveryMode::Send(mode) => match self.message_for(key, mode) {
                         Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
                         Ok(message) => match self.lane.check_chat(key, now) {
-                            Ok(()) => return self.try_acquire(now).map(|()| Some(message)),
+                            Ok(()) => return self.try_acquire(key, now).map(|()| Some(message)),
                             Err(due_at) => self.postpone_as_retry(key, due_at, now),
                         },
                     },
@@ -407,6 +428,7 @@ impl PageTask {
                 self.skipped += u64::from(self.dispatch.targets_named_devices());
             }
             self.queue.pop_front();
+            self.keep_intents(|waiting| waiting != key);
         }
         Ok(None)
     }
@@ -420,8 +442,9 @@ impl PageTask {
     }
 
     /// Takes the permits for one attempt, if the leases are valid, the number of open retries is below its
-    /// limit, and the lane admits a delivery.
-    fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
+    /// limit, and the lane admits a delivery. An attempt that must be recorded first takes them when its intent
+    /// is added, and may start after the commit.
+    fn try_acquire(&mut self, key: DeviceKey, now: Timestamp) -> Result<(), Blocked> {
         let membership = &self.lane.context.membership;
         let result = if !membership.is_valid(now) {
             Err(Blocked::ServerLease)
@@ -429,6 +452,8 @@ impl PageTask {
             || self.lease_generation != membership.lease_generation()
         {
             Err(Blocked::PageLease)
+        } else if self.intents.is_waiting(key) {
+            return if self.intents.may_start(key) { Ok(()) } else { Err(Blocked::Intent) };
         } else if self.lane.retry_backlog_full() {
             Err(Blocked::RetryBacklog)
         } else if self.dispatch.pace(now).is_some() && self.allowance.attempts(now) == 0 {
@@ -438,10 +463,11 @@ impl PageTask {
                 Admission::Wait(until) => Err(Blocked::Lane(sender::Blocked::Admission(until))),
             }
         } else {
-            self.sender.try_acquire(now).map_err(Blocked::Lane)
+            self.sender.try_acquire(&self.dispatch, now).map_err(Blocked::Lane)
         };
-        if result.is_ok() {
-            self.allowance.use_one();
+        if result.is_err() {
+            // The intents of later devices may have the permits that this attempt waits for.
+            self.keep_intents(|_| false);
         }
         // A permit that this page cannot use is released, because other tasks, such as the retries,
         // may need it.
@@ -449,7 +475,45 @@ impl PageTask {
             Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
             Err(_) => self.sender.release(),
         }
-        result
+        result?;
+        self.allowance.use_one();
+        if self.dispatch.records_intents() {
+            self.intents.add(key, self.sender.take_permits(&self.dispatch));
+            return Err(Blocked::Intent);
+        }
+        Ok(())
+    }
+
+    /// Adds intents for the next devices of the queue, until one of them has to wait.
+    fn add_intents(&mut self, now: Timestamp) {
+        let is_paced = self.dispatch.pace(now).is_some();
+        for device in self.queue.iter().take(INTENTS_WAITING_MAX) {
+            let key = device.key;
+            if self.intents.is_waiting(key) {
+                continue;
+            }
+            let is_ready = self.dispatch.targets(device)
+                && (!is_paced || self.allowance.attempts(now) > 0)
+                && self.lane.check_chat(key, now).is_ok()
+                && self.sender.try_acquire(&self.dispatch, now).is_ok();
+            if !is_ready {
+                break;
+            }
+            self.allowance.use_one();
+            self.intents.add(key, self.sender.take_permits(&self.dispatch));
+        }
+        // The permits and the queued request belong to no device.
+        self.sender.release();
+        self.batch.force();
+    }
+
+    /// Removes the waiting intents for which `is_kept` is false. The next checkpoint removes them from the page,
+    /// and releases their permits.
+    fn keep_intents(&mut self, is_kept: impl Fn(DeviceKey) -> bool) {
+        for permits in self.intents.retain(is_kept) {
+            self.batch.hold(permits.into_unacked());
+            self.batch.force();
+        }
     }
 
     /// Requests first attempts for the rest of the page. Returns when to ask again if none are granted now.
@@ -486,14 +550,13 @@ impl PageTask {
 
     /// Ends a delivery without an attempt.
     fn settle_unsent(&mut self, key: DeviceKey, settled: Outcome, reason: Reason) {
+        self.settle(key, settled, reason, 0);
+    }
+
+    /// Ends a delivery.
+    fn settle(&mut self, key: DeviceKey, settled: Outcome, reason: Reason, attempts: u16) {
         let reason = Some(reason);
-        self.batch.add_outcome(DeviceOutcome {
-            key,
-            settled,
-            reason,
-            attempts: 0,
-            message_id: None,
-        });
+        self.batch.add_outcome(DeviceOutcome { key, settled, reason, attempts, message_id: None });
         self.done += 1;
     }
 
@@ -551,10 +614,16 @@ impl PageTask {
 impl PageTask {
     /// Adds the result of an attempt to the batch, or puts a postponed device back into the queue.
     fn on_completed(&mut self, completed: CompletedAttempt) {
+        self.intents.end(completed.key());
         match self.batch.record(&self.lane, completed.complete(&self.tracker)) {
             // A postponed delivery stays in the page and does not become a retry.
-            Some(device) => {
+            Some((device, unacked)) => {
                 self.queue.push_front(device);
+                if self.dispatch.records_intents() {
+                    // The next checkpoint removes the intent.
+                    self.batch.hold(unacked);
+                    self.batch.force();
+                }
                 // The queue is no longer in ascending order. The next read sorts it.
                 self.invalidate();
             }
@@ -569,8 +638,9 @@ impl PageTask {
         }
     }
 
-    /// Whether a checkpoint is due: the batch is full or forced, the page's lease has expired, or the rest
-    /// of the page has to wait in the store while the batch holds results.
+    /// Whether a checkpoint is due: the batch is full or forced, the page's lease has expired, the rest of the
+    /// page has to wait in the store while the batch holds results, or these results hold permits of which there
+    /// are few.
     fn is_checkpoint_due(&self, blocked: &Blocked) -> bool {
         let context = &self.lane.context;
         let yields_with_results = matches!(blocked, Blocked::NoneLeft)
@@ -579,6 +649,15 @@ impl PageTask {
         self.batch.is_due(context.config.checkpoint_outcomes)
             || matches!(blocked, Blocked::PageLease)
             || yields_with_results
+            || self.waits_for_own_results(blocked)
+    }
+
+    /// Whether the next attempt waits for permits that results in the batch hold. There are few permits for
+    /// messages without an identity, so a checkpoint with the usual number of results may never come.
+    fn waits_for_own_results(&self, blocked: &Blocked) -> bool {
+        matches!(blocked, Blocked::Lane(sender::Blocked::Permits))
+            && !self.dispatch.supports_dedup()
+            && !self.batch.is_empty()
     }
 
     /// Begins a checkpoint with the whole batch.
@@ -601,7 +680,9 @@ impl PageTask {
             at: now,
             lease_until: now.plus_ms(context.config.lease_ms),
             finished: ends_page,
+            intents: self.dispatch.records_intents().then(|| self.intents.begin_store()),
         };
+        let intents = progress.intents.clone();
         let (checkpoint, permits) = batch.build(self.page, progress);
         let ends_zone = ends_page && self.dispatch.is_local();
         // This is read before the commit, because a successful commit proves only that the page
@@ -623,6 +704,7 @@ impl PageTask {
             commit: commit.boxed(),
             lease_generation,
             ends_page,
+            intents,
             _permits: permits,
         }
     }
@@ -724,6 +806,8 @@ impl PageTask {
             }
         }
         let existing = self.existing_devices(&missing).await?;
+        let is_queued = |key| queue.binary_search_by_key(&key, |device| device.key).is_ok();
+        self.keep_intents(is_queued);
         self.queue = queue;
         for key in missing {
             if existing.binary_search(&key).is_err() {

@@ -17,10 +17,9 @@ use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::{Lane, RetryBatch};
 use crate::delivery::pace::{Granted, Pace};
-use crate::delivery::permits::Permit;
 use crate::delivery::sender::{
     AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
-    Sender,
+    Sender, UnackedPermits,
 };
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
@@ -65,7 +64,9 @@ pub(crate) struct RetryTask {
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
     /// The permits of the attempts in `outcomes`, held until the outcomes are committed.
-    unacked: Option<Permit>,
+    unacked: UnackedPermits,
+    /// The retry whose intent was recorded last.
+    recorded: Option<RetryNo>,
     /// When the first of the outcomes was added.
     since: Instant,
     sender: Sender,
@@ -81,6 +82,8 @@ impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
         let ClaimedRetries { retries, dispatches, tracker, batch, lease_generation, claimed_at } =
             claim;
+        let (in_doubt, retries): (Vec<_>, Vec<_>) =
+            retries.into_iter().partition(|retry| retry.is_in_doubt);
         Self {
             lane: lane.clone(),
             dispatches,
@@ -89,8 +92,9 @@ impl RetryTask {
             lease_generation,
             claimed_at,
             queue: retries.into(),
-            outcomes: Vec::new(),
-            unacked: None,
+            outcomes: in_doubt.iter().filter_map(RetryOutcome::of_doubt).collect(),
+            unacked: UnackedPermits::default(),
+            recorded: None,
             since: Instant::now(),
             sender: Sender::new(lane),
         }
@@ -170,9 +174,7 @@ impl RetryTask {
         loop {
             // The reads below may take long. Answers that have arrived must become outcomes before the
             // lease can expire during them (hazard 5 of docs/delivery.md).
-            while let Some(Some(completed)) = in_flight.next().now_or_never() {
-                self.on_completed(completed);
-            }
+            self.take_completed(in_flight);
             let Some(retry) = self.queue.front() else { break };
             let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
@@ -213,7 +215,7 @@ impl RetryTask {
                     continue;
                 }
             };
-            if let Some(until) = self.upstream_blocked_until(retry, &dispatch, &provider, now) {
+            if let Some(until) = self.blocked_until(retry, &dispatch, &provider, now) {
                 self.reschedule_front(until);
                 continue;
             }
@@ -221,19 +223,21 @@ impl RetryTask {
                 self.reschedule_all(now);
                 continue;
             }
-            if let Err(until) = self.lane.check_chat(retry.key, now) {
-                self.reschedule_front(until);
-                continue;
-            }
-            match self.sender.try_acquire(now) {
-                Ok(()) => {}
-                Err(Blocked::Permits) => return Ok(()),
-                Err(Blocked::Admission(until)) => {
-                    // Retries that wait for a probe or an administrator stay due, so that they continue
-                    // as soon as the breaker changes. Until then the lane claims no retries.
-                    let stays_due = self.lane.breaker.is_waiting_for_probe(now);
-                    self.reschedule_all(if stays_due { now } else { until });
-                    continue;
+            if self.recorded != Some(retry.no) {
+                match self.sender.try_acquire(&dispatch, now) {
+                    Ok(()) if dispatch.records_intents() => {
+                        self.record_intent().await?;
+                        continue;
+                    }
+                    Ok(()) => {}
+                    Err(Blocked::Permits) => return Ok(()),
+                    Err(Blocked::Admission(until)) => {
+                        // Retries that wait for a probe or an administrator stay due, so that they
+                        // continue as soon as the breaker changes. Until then the lane claims no retries.
+                        let stays_due = self.lane.breaker.is_waiting_for_probe(now);
+                        self.reschedule_all(if stays_due { now } else { until });
+                        continue;
+                    }
                 }
             }
             self.start_front(in_flight, dispatch, Route { provider, payload, version }, now);
@@ -241,6 +245,19 @@ impl RetryTask {
         self.sender.release();
         if self.batch.mark_all_started() {
             self.lane.wake();
+        }
+        Ok(())
+    }
+
+    /// Records that the message of the first retry is being sent from now on, after its permits were taken.
+    async fn record_intent(&mut self) -> Result<(), StoreError> {
+        let Some(retry) = self.queue.front() else { return Ok(()) };
+        let (context, no) = (self.lane.context.clone(), retry.no);
+        if context.store.record_intent(context.instance, no).await? {
+            self.recorded = Some(no);
+        } else {
+            // The delivery has ended, or another server has claimed the retry. The store ignores the result.
+            self.reschedule_front(context.clock.now());
         }
         Ok(())
     }
@@ -271,15 +288,18 @@ impl RetryTask {
         dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// When to try again if the upstream behind a retry accepts no messages now; `None` if it accepts
-    /// messages, or if there is no upstream.
-    fn upstream_blocked_until(
+    /// When to try again if the chat of a retry, or the upstream behind it, accepts no messages now; `None` if
+    /// both accept messages, or do not exist.
+    fn blocked_until(
         &self,
         retry: &ClaimedRetry,
         dispatch: &ActiveDispatch,
         provider: &SharedProvider,
         now: Timestamp,
     ) -> Option<Timestamp> {
+        if let Err(until) = self.lane.check_chat(retry.key, now) {
+            return Some(until);
+        }
         let device = retry.device.as_ref()?;
         let upstream = dispatch.upstream_of(&self.lane, device)?;
         let candidate = dispatch.candidate(&self.lane, provider, device);
@@ -314,6 +334,13 @@ impl RetryTask {
         let Some(retry) = self.queue.pop_front() else { return };
         let due_at = self.dispatch_of(&retry).capped_at_expiry(until);
         self.push(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
+    }
+
+    /// Records all attempts that have completed.
+    fn take_completed(&mut self, in_flight: &mut InFlight<CompletedRetry>) {
+        while let Some(Some(completed)) = in_flight.next().now_or_never() {
+            self.on_completed(completed);
+        }
     }
 
     fn on_completed(&mut self, completed: CompletedRetry) {
@@ -372,7 +399,7 @@ impl RetryTask {
                 Err(error) => context.backoff_after_storage_error(&error).await,
             }
         }
-        self.unacked = None;
+        self.unacked = UnackedPermits::default();
         context.record_commit();
         if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
             context.wake_by(due_at);

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Permits are values. The attempt owns the permit for its stream, which is released when the attempt
-//! ends or is dropped. The permit for an unacknowledged delivery moves into the result, and the task
-//! holds it until the result is committed. Deliveries in flight and uncommitted results together
-//! therefore never exceed the limit `max_unacked` (hazard 4 of docs/delivery.md).
+//! ends or is dropped. The permits for an unacknowledged delivery move into the result, and the task
+//! holds them until the result is committed. Deliveries in flight and uncommitted results together
+//! therefore never exceed the limits `max_unacked` and `max_unacked_without_dedup` (hazard 4 of
+//! docs/delivery.md).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,13 +28,15 @@ use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::lane::{
     AnswerContext, AnswerEffects, Lane, UncommittedRetries, UnregisteredVerdict, UpstreamGuard,
 };
+#[cfg(test)]
+use crate::delivery::permits::ResizableSemaphore;
 use crate::delivery::permits::{Permit, PermitRequest};
 use crate::failpoint::{self, Stage};
 use crate::providers::{Address, Reason, RenderedMessage, SendResult, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
-    Outcome, VerifiedAddress,
+    AudienceDevice, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry,
+    OpenPage, Outcome, VerifiedAddress,
 };
 use crate::telemetry::{DeliveryMetrics, masked};
 
@@ -45,6 +48,49 @@ pub(crate) struct Sender {
     lane: Arc<Lane>,
     stream: PermitRequest,
     unacked: PermitRequest,
+    unacked_without_dedup: PermitRequest,
+}
+
+/// The permits of an attempt.
+pub(crate) struct AttemptPermits {
+    stream: Permit,
+    unacked: UnackedPermits,
+}
+
+impl AttemptPermits {
+    /// Releases the stream of an attempt that does not start.
+    pub(crate) fn into_unacked(self) -> UnackedPermits {
+        self.unacked
+    }
+
+    /// Permits of semaphores that nothing else uses.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        let mut request = PermitRequest::new(&ResizableSemaphore::new(1));
+        assert!(request.try_acquire_or_queue());
+        Self { stream: request.take(), unacked: UnackedPermits::default() }
+    }
+}
+
+/// The permits of deliveries that are in flight, or answered but not committed.
+#[derive(Debug, Default)]
+pub(crate) struct UnackedPermits {
+    all: Option<Permit>,
+    /// Those whose platform cannot recognise a repeated message.
+    without_dedup: Option<Permit>,
+}
+
+impl UnackedPermits {
+    /// Adds these permits to `total`, so that all are released together.
+    pub(crate) fn merge_into(self, total: &mut Self) {
+        for (permit, total) in
+            [(self.all, &mut total.all), (self.without_dedup, &mut total.without_dedup)]
+        {
+            if let Some(permit) = permit {
+                permit.merge_into(total);
+            }
+        }
+    }
 }
 
 /// Why no attempt can start now.
@@ -90,20 +136,21 @@ impl Sender {
             lane: lane.clone(),
             stream: PermitRequest::new(&lane.streams),
             unacked: PermitRequest::new(&lane.context.unacked),
+            unacked_without_dedup: PermitRequest::new(&lane.context.unacked_without_dedup),
         }
     }
 
-    /// Takes the permits for one attempt and asks the lane to admit it. Every task requests the stream
-    /// first, so that no task holds a permit for an unacknowledged delivery while it waits for a stream.
+    /// Takes the permits for one attempt and asks the lane to admit it.
     ///
     /// # Errors
     /// When the attempt has to wait. Permits that were granted stay with the sender until
     /// [`Sender::release`].
-    pub(crate) fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
-        self.lane.streams.set_limit(self.lane.streams_max());
-        if !self.stream.try_acquire_or_queue() || !self.unacked.try_acquire_or_queue() {
-            return Err(Blocked::Permits);
-        }
+    pub(crate) fn try_acquire(
+        &mut self,
+        dispatch: &ActiveDispatch,
+        now: Timestamp,
+    ) -> Result<(), Blocked> {
+        self.try_acquire_permits(dispatch)?;
         // The admission comes last: it may make this attempt the probe of the circuit breaker, which
         // must then be sent.
         match self.lane.admit(now) {
@@ -112,12 +159,35 @@ impl Sender {
         }
     }
 
+    /// Takes the permits for one attempt. Every task requests the stream first, so that no task holds a
+    /// permit for an unacknowledged delivery while it waits for a stream; and the scarcer of these permits
+    /// before the others.
+    fn try_acquire_permits(&mut self, dispatch: &ActiveDispatch) -> Result<(), Blocked> {
+        self.lane.streams.set_limit(self.lane.streams_max());
+        if dispatch.supports_dedup() {
+            // It may have been granted for another delivery.
+            self.unacked_without_dedup.release();
+        }
+        let is_granted = self.stream.try_acquire_or_queue()
+            && (dispatch.supports_dedup() || self.unacked_without_dedup.try_acquire_or_queue())
+            && self.unacked.try_acquire_or_queue();
+        if is_granted { Ok(()) } else { Err(Blocked::Permits) }
+    }
+
+    /// Takes the permits that [`Sender::try_acquire`] got for an attempt of this dispatch.
+    pub(crate) fn take_permits(&mut self, dispatch: &ActiveDispatch) -> AttemptPermits {
+        let without_dedup = (!dispatch.supports_dedup()).then(|| self.unacked_without_dedup.take());
+        let unacked = UnackedPermits { all: Some(self.unacked.take()), without_dedup };
+        AttemptPermits { stream: self.stream.take(), unacked }
+    }
+
     /// Waits until a queued request for a permit is granted. Never returns if no request is queued.
     pub(crate) async fn wait_for_permits(&mut self) {
         tokio::select! {
             biased;
             () = self.stream.wait() => {}
             () = self.unacked.wait() => {}
+            () = self.unacked_without_dedup.wait() => {}
         }
     }
 
@@ -125,11 +195,25 @@ impl Sender {
     pub(crate) fn release(&mut self) {
         self.stream.release();
         self.unacked.release();
+        self.unacked_without_dedup.release();
     }
 
     /// Starts an attempt with the permits that [`Sender::try_acquire`] took.
     pub(crate) fn start(
         &mut self,
+        delivery: Delivery,
+        route: Route,
+        tracker: &RangeTracker,
+        now: Timestamp,
+    ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
+        let permits = self.take_permits(&delivery.dispatch);
+        self.start_with(permits, delivery, route, tracker, now)
+    }
+
+    /// Starts an attempt with these permits.
+    pub(crate) fn start_with(
+        &self,
+        permits: AttemptPermits,
         delivery: Delivery,
         route: Route,
         tracker: &RangeTracker,
@@ -141,10 +225,10 @@ impl Sender {
         let upstream = dispatch.upstream_of(&self.lane, device);
         let stream = OpenStream {
             upstream: upstream.map(|upstream| UpstreamGuard::start(upstream, now)),
-            permit: Some(self.stream.take()),
+            permit: Some(permits.stream),
             lane: self.lane.clone(),
         };
-        let unacked = self.unacked.take();
+        let unacked = permits.unacked;
         let address = dispatch.address(device);
         async move {
             let Route { provider, payload, version } = route;
@@ -219,15 +303,15 @@ pub(crate) struct CompletedAttempt {
     version: u64,
     answer: SendResult,
     stream: OpenStream,
-    unacked: Permit,
+    unacked: UnackedPermits,
 }
 
 /// The result of an attempt.
 pub(crate) struct AttemptResult {
     pub(crate) disposition: Disposition,
-    /// The delivery counts as unacknowledged until this permit is dropped: after the commit of the
+    /// The delivery counts as unacknowledged until these permits are dropped: after the commit of the
     /// result, or when the delivery goes back to its queue.
-    pub(crate) unacked: Permit,
+    pub(crate) unacked: UnackedPermits,
 }
 
 /// What happens to a delivery after an attempt.
@@ -249,6 +333,11 @@ pub(crate) enum Disposition {
 }
 
 impl CompletedAttempt {
+    /// The device.
+    pub(crate) fn key(&self) -> DeviceKey {
+        self.delivery.device.key
+    }
+
     /// Records what the answer shows about the provider, and decides what happens to the delivery.
     /// `tracker` is the tracker that the attempt was started with.
     pub(crate) fn complete(self, tracker: &RangeTracker) -> AttemptResult {
@@ -379,29 +468,27 @@ pub(crate) struct CheckpointBuilder {
 
 /// The state of a page at a checkpoint, in addition to the results of its deliveries. The fields are those
 /// of [`Checkpoint`].
-#[derive(Clone, Copy)]
 pub(crate) struct PageProgress {
     pub(crate) targeted: u64,
     pub(crate) excluded: u64,
     pub(crate) at: Timestamp,
     pub(crate) lease_until: Timestamp,
     pub(crate) finished: bool,
+    pub(crate) intents: Option<Vec<DeviceKey>>,
 }
 
 /// The permits and counts that uncommitted results hold. They are released when this value is dropped:
 /// after the commit, or when the results are discarded.
 #[derive(Default)]
 pub(crate) struct UncommittedPermits {
-    unacked: Option<Permit>,
+    unacked: UnackedPermits,
     retries: Option<UncommittedRetries>,
 }
 
 impl UncommittedPermits {
     /// Adds the permits and counts of `other`.
     pub(crate) fn merge(&mut self, other: Self) {
-        if let Some(unacked) = other.unacked {
-            unacked.merge_into(&mut self.unacked);
-        }
+        other.unacked.merge_into(&mut self.unacked);
         if let Some(retries) = other.retries {
             retries.merge_into(&mut self.retries);
         }
@@ -409,13 +496,13 @@ impl UncommittedPermits {
 }
 
 impl CheckpointBuilder {
-    /// Adds the result of an attempt. If the delivery is postponed, nothing is added and the device is
-    /// returned: it goes back to its queue and no longer counts as unacknowledged.
+    /// Adds the result of an attempt. If the delivery is postponed, nothing is added, and the device is returned
+    /// with its permits: it goes back to its queue.
     pub(crate) fn record(
         &mut self,
         lane: &Arc<Lane>,
         result: AttemptResult,
-    ) -> Option<AudienceDevice> {
+    ) -> Option<(AudienceDevice, UnackedPermits)> {
         let AttemptResult { disposition, unacked } = result;
         match disposition {
             Disposition::Outcome { outcome, dead, verified } => {
@@ -427,10 +514,15 @@ impl CheckpointBuilder {
                 self.moved.extend(moved);
                 self.add_retry(lane, retry);
             }
-            Disposition::Postponed { device, .. } => return Some(device),
+            Disposition::Postponed { device, .. } => return Some((device, unacked)),
         }
         unacked.merge_into(&mut self.permits.unacked);
         None
+    }
+
+    /// Holds permits until the commit.
+    pub(crate) fn hold(&mut self, unacked: UnackedPermits) {
+        unacked.merge_into(&mut self.permits.unacked);
     }
 
     /// Adds a delivery that ended.
@@ -477,7 +569,7 @@ impl CheckpointBuilder {
         page: OpenPage,
         progress: PageProgress,
     ) -> (Checkpoint, UncommittedPermits) {
-        let PageProgress { targeted, excluded, at, lease_until, finished } = progress;
+        let PageProgress { targeted, excluded, at, lease_until, finished, intents } = progress;
         let checkpoint = Checkpoint {
             page,
             settled: self.settled,
@@ -490,6 +582,7 @@ impl CheckpointBuilder {
             at,
             lease_until,
             finished,
+            intents,
         };
         (checkpoint, self.permits)
     }

@@ -214,7 +214,7 @@ impl SingleTask {
                 self.continue_as_page();
                 continue;
             }
-            match self.sender.try_acquire(now) {
+            match self.sender.try_acquire(&single.dispatch, now) {
                 Ok(()) => self.start_front(in_flight, Route { provider, payload, version }, now),
                 Err(Blocked::Permits) => return Ok(()),
                 Err(Blocked::Admission(_)) => self.continue_as_page(),
@@ -243,6 +243,7 @@ impl SingleTask {
         };
         is_current
             && page_is_ours
+            && !dispatch.records_intents()
             && !dispatch.is_canceled()
             && !dispatch.is_paused(now)
             && !dispatch.has_expired(now)
@@ -286,6 +287,7 @@ impl SingleTask {
             at: self.lane.context.clock.now(),
             lease_until: page.page.lease_until,
             finished: true,
+            intents: None,
         };
         let (checkpoint, permits) = results.build(page.page, progress);
         self.outcomes.permits.merge(permits);

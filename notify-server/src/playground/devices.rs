@@ -136,7 +136,7 @@ impl Template {
 
     /// The rules that make the fake provider behave as the template describes.
     pub(super) fn rules(&self) -> Vec<Rule> {
-        let Some(provider) = provider(self.platform) else { return Vec::new() };
+        let provider = provider_of(self.platform);
         let rule = |response| Rule::on(provider, response).token(&self.address());
         match self.behaviour {
             Behaviour::Accepts => Vec::new(),
@@ -162,32 +162,34 @@ pub(super) fn next_answer(provider: Provider, address: &str, answer: PlaygroundA
     Rule::on(provider, response.first(1)).token(address).delay_ms(delay_ms)
 }
 
-fn unregistered(provider: Provider) -> ScriptedResponse {
-    ScriptedResponse::reason(match provider {
-        Provider::Apns => "Unregistered",
-        Provider::Fcm | Provider::Oauth | Provider::WebPush => "UNREGISTERED",
-        Provider::Messenger => "nouser",
-        Provider::Telegram => "blocked",
-    })
+/// The answer for an address that is not registered any more.
+pub(crate) fn unregistered(provider: Provider) -> ScriptedResponse {
+    match provider {
+        Provider::Apns => ScriptedResponse::reason("Unregistered"),
+        Provider::Fcm | Provider::Oauth => ScriptedResponse::reason("UNREGISTERED"),
+        Provider::WebPush => ScriptedResponse::status(410),
+        Provider::Messenger => ScriptedResponse::reason("nouser"),
+        Provider::Telegram => ScriptedResponse::reason("blocked"),
+    }
 }
 
 fn unavailable() -> ScriptedResponse {
     ScriptedResponse::status(503).retry_after(RETRY_SECONDS)
 }
 
-/// The fake provider of a platform; `None` for browsers, which the playground leaves out.
-pub(super) fn provider(platform: Platform) -> Option<Provider> {
+/// The fake provider of a platform.
+pub(crate) fn provider_of(platform: Platform) -> Provider {
     match platform {
-        Platform::Ios => Some(Provider::Apns),
-        Platform::Android => Some(Provider::Fcm),
-        Platform::FbMessenger => Some(Provider::Messenger),
-        Platform::ChatApp => Some(Provider::Telegram),
-        Platform::Web => None,
+        Platform::Ios => Provider::Apns,
+        Platform::Android => Provider::Fcm,
+        Platform::Web => Provider::WebPush,
+        Platform::FbMessenger => Provider::Messenger,
+        Platform::ChatApp => Provider::Telegram,
     }
 }
 
 /// The platform of a fake provider.
-pub(super) fn platform(provider: Provider) -> Platform {
+pub(crate) fn platform_of(provider: Provider) -> Platform {
     match provider {
         Provider::Apns => Platform::Ios,
         Provider::Fcm | Provider::Oauth => Platform::Android,

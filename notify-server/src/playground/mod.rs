@@ -10,8 +10,12 @@ mod devices;
 mod service;
 
 use notify_core::AppId;
+#[cfg(feature = "sandbox")]
+use notify_core::{Device, Platform};
 use uuid::Uuid;
 
+#[cfg(feature = "sandbox")]
+pub(crate) use self::devices::{platform_of, provider_of, unregistered};
 #[cfg(feature = "sandbox")]
 pub(crate) use self::service::{Deps, Playground};
 use crate::store::{Store, StoreError};
@@ -39,4 +43,18 @@ pub(crate) async fn erase(store: &Store) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// The address of a device as its fake provider sees it; `None` if the device has none.
+#[cfg(feature = "sandbox")]
+pub(crate) fn address(device: &Device) -> Option<String> {
+    match device.platform {
+        Platform::Ios => device.push_token.as_deref().map(str::to_ascii_lowercase),
+        Platform::Android => device.push_token.clone(),
+        Platform::Web => {
+            let endpoint = &device.subscription.as_ref()?.endpoint;
+            endpoint.rsplit_once('/').map(|(_, id)| id.to_owned())
+        }
+        Platform::FbMessenger | Platform::ChatApp => device.recipient_id.clone(),
+    }
 }

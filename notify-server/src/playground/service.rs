@@ -5,9 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use notify_core::{
-    AppId, AuditEntry, Device, DeviceId, LANGUAGE_DEFAULT, NewApp, PLAYGROUND_MESSAGES_MAX,
-    Platform, PlaygroundAnswer, PlaygroundMessage, PlaygroundMessageList, PlaygroundResponse,
-    ProviderKind, Timestamp,
+    AppId, AuditEntry, DeviceId, LANGUAGE_DEFAULT, NewApp, PLAYGROUND_MESSAGES_MAX, Platform,
+    PlaygroundAnswer, PlaygroundMessage, PlaygroundMessageList, PlaygroundResponse, ProviderKind,
+    Timestamp,
 };
 use notify_sandbox::{Clock as SandboxClock, ReceivedRequest, Sandbox, SandboxConfig};
 use secrecy::SecretString;
@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::devices::{self, Creation, DEVICES};
-use super::{ID_FIRST, erase};
+use super::devices::{self, Creation, DEVICES, platform_of, provider_of};
+use super::{ID_FIRST, address, erase};
 use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, make_key, reveal};
@@ -151,13 +151,13 @@ impl Playground {
         if !device.enabled {
             return refused("names a disabled device, which gets no message: register another one");
         }
-        let Some(provider) = devices::provider(device.platform) else {
+        if device.platform == Platform::Web {
             return refused("names a browser; the playground has no push service for browsers");
-        };
+        }
         let Some(address) = address(&device) else {
             return refused("names a device without an address");
         };
-        let rule = devices::next_answer(provider, &address, answer);
+        let rule = devices::next_answer(provider_of(device.platform), &address, answer);
         self.with_running(|running| {
             running.sandbox.set_next(rule).map_err(|error| StoreError::Backend(error.into()))
         })
@@ -318,22 +318,11 @@ fn new_id() -> AppId {
     AppId(Uuid::from_u128(ID_FIRST.as_u128() | random))
 }
 
-/// The address of a device as its fake provider sees it.
-fn address(device: &Device) -> Option<String> {
-    let address = device.push_token.as_ref().or(device.recipient_id.as_ref())?;
-    Some(match device.platform {
-        Platform::Ios => address.to_ascii_lowercase(),
-        Platform::Android | Platform::Web | Platform::FbMessenger | Platform::ChatApp => {
-            address.clone()
-        }
-    })
-}
-
 fn view(
     mut message: ReceivedRequest,
     ids: &HashMap<(Platform, String), DeviceId>,
 ) -> PlaygroundMessage {
-    let platform = devices::platform(message.provider);
+    let platform = platform_of(message.provider);
     let is_credential_check = message.is_credential_check();
     message.headers.remove("authorization");
     let device_id = message.token.and_then(|token| ids.get(&(platform, token)).cloned());

@@ -7,6 +7,8 @@
 
 mod apns;
 mod fcm;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod messenger;
 mod registry;
 mod telegram;
@@ -354,6 +356,16 @@ pub enum Scope {
     Service,
     /// Everything that uses these credentials.
     Provider,
+}
+
+/// Longest id of a message in a provider's response, in bytes.
+const MESSAGE_ID_BYTES_MAX: usize = 512;
+
+/// The provider's id of a message; `None` for a text that is too long or has other characters than visible
+/// ASCII. Ids are stored and shown, and PostgreSQL has no text with U+0000.
+fn message_id(text: &str) -> Option<Box<str>> {
+    let has_length = (1..=MESSAGE_ID_BYTES_MAX).contains(&text.len());
+    (has_length && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| text.into())
 }
 
 /// Longest code of a provider that is stored, in bytes.

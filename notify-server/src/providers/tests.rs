@@ -16,7 +16,10 @@ use notify_core::{Content, IosEnv, Message, NotificationId, Priority, ProviderKi
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Address, Providers, RenderedMessage, Scope, SendResult, SharedProvider};
+use super::{
+    Address, MESSAGE_ID_BYTES_MAX, Providers, RenderedMessage, Scope, SendResult, SharedProvider,
+    message_id,
+};
 use crate::clock::ManualClock;
 use crate::outbound::Outbound;
 use crate::payload::RenderContext;
@@ -28,6 +31,22 @@ use notify_sandbox::{
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+#[test]
+fn only_short_and_visible_message_ids_are_kept() {
+    let longest = "x".repeat(MESSAGE_ID_BYTES_MAX);
+    for (id, is_kept) in [
+        ("projects/p/messages/0:1500415314455276%31bd1c9631bd1c96", true),
+        (&*longest, true),
+        (&*format!("{longest}x"), false),
+        ("", false),
+        ("a b", false),
+        ("a\0b", false),
+        ("é", false),
+    ] {
+        assert_eq!(message_id(id).as_deref(), Some(id).filter(|_| is_kept), "{id}");
+    }
+}
 
 struct Fixture {
     sandbox: Sandbox,

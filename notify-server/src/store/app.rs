@@ -2,7 +2,7 @@
 
 use notify_core::{
     API_KEYS_MAX, ApiKey, App, AppChange, AppId, AppStatus, DeviceLimits, KeyGrant, KeyId,
-    KeyScopes, KeyTerms, NewApp, Platform, SessionId, Timestamp,
+    KeyScopes, KeyTerms, NewApp, OnCrash, Platform, SessionId, Timestamp,
 };
 
 use crate::failpoint::{self, Stage};
@@ -203,13 +203,14 @@ impl Store {
             let no = app_no(tx, id)?;
             tx.prepare_cached(
                 "update apps set name = coalesce(?2, name), language = coalesce(?3, language),
-                 status = coalesce(?4, status) where no = ?1",
+                 status = coalesce(?4, status), on_crash = coalesce(?5, on_crash) where no = ?1",
             )?
             .execute(params![
                 no.0,
                 change.name,
                 change.language,
-                change.status.map(|status| status.as_str())
+                change.status.map(|status| status.as_str()),
+                change.on_crash.map(|on_crash| on_crash.as_str())
             ])?;
             tx.changed(Change::App(no));
             Ok(())
@@ -332,7 +333,7 @@ impl Store {
                 .prepare_cached(&sql)?
                 .query_row([hash], |row| {
                     let (no, app) = app_of(row)?;
-                    Ok(AppAccess { no, app, key: KeyId(uuid_at(row, 6)?), terms: terms_of(row, 7)? })
+                    Ok(AppAccess { no, app, key: KeyId(uuid_at(row, 7)?), terms: terms_of(row, 8)? })
                 })
                 .optional()?;
             Ok(access)
@@ -385,7 +386,7 @@ pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreE
 // Rows of applications and keys.
 
 /// The columns that [`app_of`] reads.
-const APP_COLUMNS: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
+const APP_COLUMNS: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at, a.on_crash";
 
 /// Reads an application from a row of [`APP_COLUMNS`].
 fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
@@ -396,8 +397,15 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
         language: row.get(3)?,
         status: status.parse().map_err(|_| unexpected_value(4, Type::Text))?,
         created_at: Timestamp(row.get(5)?),
+        on_crash: on_crash_at(row, 6)?,
     };
     Ok((AppNo(row.get(0)?), app))
+}
+
+/// Reads what happens to messages that a crash interrupts.
+pub(super) fn on_crash_at(row: &Row<'_>, column: usize) -> sql::Result<OnCrash> {
+    let text: String = row.get(column)?;
+    text.parse().map_err(|_| unexpected_value(column, Type::Text))
 }
 
 fn key_of(row: &Row<'_>) -> sql::Result<ApiKey> {

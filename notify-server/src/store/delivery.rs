@@ -18,6 +18,7 @@ mod page;
 mod retry;
 mod settle;
 pub(super) mod start;
+mod workload;
 mod zones;
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,8 +30,11 @@ pub use self::dispatch::{
 };
 pub use self::grant::{Grant, GrantRequest};
 pub use self::outcomes::{DeviceOutcome, Outcome};
-pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
+pub use self::page::{
+    Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, SettledDevices, VerifiedAddress,
+};
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
+pub use self::workload::Workload;
 use notify_core::{AttributeValue, Platform, Timestamp};
 
 pub(super) use self::dispatch::{
@@ -50,7 +54,7 @@ use crate::store::postgres::{
 use crate::store::sql;
 use crate::store::sql::row::count_at;
 use crate::store::sql::{Connection, WriteScope, params};
-use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, Store, StoreError};
+use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, RetryNo, Store, StoreError};
 
 /// The window of the mass-unregister guard, in responses of a provider.
 pub(crate) const GUARD_WINDOW: u32 = 1_000;
@@ -264,6 +268,11 @@ impl Store {
         self.read(move |connection| start::agenda(connection, now)).await
     }
 
+    /// Reads whether work is due or under way at `now`, and when more becomes due.
+    pub async fn workload(&self, now: Timestamp) -> Result<Workload, StoreError> {
+        self.read(move |connection| workload::read(connection, now)).await
+    }
+
     /// Reads a dispatch.
     pub async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
         self.read(move |connection| dispatch::read(connection, no)).await
@@ -299,15 +308,17 @@ impl Store {
         .await
     }
 
-    /// Reads the languages of devices; those without a language are left out.
-    pub async fn device_languages(
+    /// Finds the translation for each device: its place among `languages`. A device that no translation fits is
+    /// left out.
+    pub async fn device_translations(
         &self,
         keys: Vec<DeviceKey>,
-    ) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
+        languages: Arc<[String]>,
+    ) -> Result<HashMap<DeviceKey, usize>, StoreError> {
         self.read(move |connection| {
             let mut keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
             keys.sort_unstable();
-            dispatch::languages(connection, &keys)
+            dispatch::translations(connection, &keys, &languages)
         })
         .await
     }
@@ -342,11 +353,10 @@ impl Store {
         self.write_to(scope, Operation::GrantAttempts, move |tx| grant::take(tx, request)).await
     }
 
-    /// Reads the devices of a page that have an outcome or a retry, sorted. A process that has
-    /// reclaimed the page must not send to them again.
-    pub async fn settled_devices(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
+    /// Reads the devices of a page to which a process that has reclaimed it sends nothing.
+    pub async fn settled_devices(&self, page: &OpenPage) -> Result<SettledDevices, StoreError> {
         let page = *page;
-        self.read(move |connection| page::settled_keys(connection, &page)).await
+        self.read(move |connection| page::settled_devices(connection, &page)).await
     }
 
     /// Commits a checkpoint and returns the new state of the page. A compare-and-set on instance
@@ -384,6 +394,20 @@ impl Store {
     /// describes the claim.
     pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
         self.write_in_set(ClaimRetries(claim)).await
+    }
+
+    /// Records that the message of a claimed retry is being sent from now on. If the process ends before it
+    /// commits the result, [`ClaimedRetry::is_in_doubt`] tells the next one. Returns false if this process no
+    /// longer owns the retry.
+    pub async fn record_intent(
+        &self,
+        instance: InstanceId,
+        retry: RetryNo,
+    ) -> Result<bool, StoreError> {
+        self.write_to(WriteScope::key(retry.0), Operation::RecordIntent, move |tx| {
+            retry::record_intent(tx, instance, retry)
+        })
+        .await
     }
 
     /// Commits the results of claimed retries. A retry that this process no longer owns, or that

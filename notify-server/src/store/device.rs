@@ -413,9 +413,11 @@ fn few_keys(
         keys = Some(keys_by_address(connection, app, address)?.iter().map(|key| key.0).collect());
     }
     if let Some(user) = &filter.user {
-        let users: Vec<_> = user::number_of(connection, app, user)?.into_iter().collect();
-        let devices = user::devices_of_users(connection, &users)?;
-        let mut of_user: Vec<i64> = devices.iter().map(|(key, _)| key.0).collect();
+        let devices = match user::number_of(connection, app, user)? {
+            Some(user) => user::devices_of(connection, user)?,
+            None => Vec::new(),
+        };
+        let mut of_user: Vec<i64> = devices.iter().map(|key| key.0).collect();
         if let Some(keys) = keys {
             of_user.retain(|key| keys.contains(key));
         }
@@ -624,6 +626,7 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
         ios_env: row.fields.ios_env,
         subscription: None,
         recipient_id: None,
+        address_hidden: false,
         details: serde_json::from_str(&row.fields.details)?,
         user_id: None,
         attributes: Attributes::new(),

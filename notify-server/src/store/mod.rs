@@ -9,6 +9,7 @@
 //! writes, and add the tests of its promises to `contract/`.
 
 mod app;
+mod app_queue;
 pub(crate) mod audit;
 mod breaker;
 mod campaign;
@@ -23,6 +24,8 @@ mod engagement;
 mod error;
 mod event;
 mod feed;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod idempotency;
 mod inbound;
 mod key;
@@ -51,6 +54,7 @@ use notify_core::Timestamp;
 use serde::Serialize;
 
 pub use self::app::{AppAccess, EXPIRED_KEYS_LISTED_MS, NewKey};
+pub use self::app_queue::AppQueue;
 pub use self::breaker::{BreakerKey, BreakerRecord, BreakerUpdate};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
@@ -59,7 +63,8 @@ pub use self::delivery::{
     DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Grant, GrantRequest, Heartbeat, InstanceId,
     Intervention, Mismatch, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Outcome,
     PageClaim, Portion, ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome, RetryResult, Scan,
-    StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys,
+    SettledDevices, StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys,
+    Workload,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::app::NewAppDevice;

@@ -82,6 +82,7 @@ operations! {
     PutSegment = "put_segment",
     Reclaim = "reclaim",
     RecordEvents = "record_events",
+    RecordIntent = "record_intent",
     RecordReport = "record_report",
     RecoverMessages = "recover_messages",
     RedeliverMessage = "redeliver_message",

@@ -75,10 +75,12 @@ impl CursorCodec {
         Ok(Some(i64::from_be_bytes(bytes)))
     }
 
-    /// Decodes the cursor of a list that is sorted by a text; `None` for the first page.
+    /// Decodes the cursor of a list that is sorted by a text; `None` for the first page. The checksum is
+    /// not secret, so a caller can invent a position: PostgreSQL has no text with U+0000.
     pub(super) fn decode_text(self, page: &PageRequest) -> Result<Option<String>, StoreError> {
         let Some(position) = self.decode_request(page)? else { return Ok(None) };
-        String::from_utf8(position).map(Some).map_err(|_| invalid_cursor())
+        let text = String::from_utf8(position).ok().filter(|text| !text.contains('\0'));
+        text.map(Some).ok_or_else(invalid_cursor)
     }
 
     fn decode_request(self, page: &PageRequest) -> Result<Option<Vec<u8>>, StoreError> {

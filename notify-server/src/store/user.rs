@@ -394,7 +394,10 @@ fn number_or_insert(
 }
 
 /// Reads the keys of the devices of a user, in order.
-fn devices_of(connection: &Connection, user: UserNo) -> Result<Vec<DeviceKey>, StoreError> {
+pub(super) fn devices_of(
+    connection: &Connection,
+    user: UserNo,
+) -> Result<Vec<DeviceKey>, StoreError> {
     let keys = connection
         .prepare_cached("select key from device_fields where user_no = ?1 order by key")?
         .query_map([user.0], |row| row.get(0).map(DeviceKey))?
@@ -435,20 +438,21 @@ impl UserRow {
     }
 }
 
-/// Makes the users that the API shows, in the order of `rows`. The number of statements does not depend
-/// on the number of users.
-fn views(connection: &Connection, rows: Vec<UserRow>) -> Result<Vec<User>, StoreError> {
+/// Makes the users that the API shows, each with its number, in the order of `rows`. The number of statements
+/// does not depend on the number of users.
+fn views(connection: &Connection, rows: Vec<UserRow>) -> Result<Vec<(UserNo, User)>, StoreError> {
     let numbers: Vec<i64> = rows.iter().map(|row| row.no.0).collect();
     let mut attributes = attributes::of_users(connection, &numbers)?;
     let mut devices = user_devices(connection, &numbers)?;
     let users = rows.into_iter().map(|row| {
-        Ok(User {
+        let user = User {
             user_id: UserId::new(row.id).map_err(internal)?,
             attributes: attributes.remove(&row.no.0).unwrap_or_default(),
             devices: devices.remove(&row.no.0).unwrap_or_default(),
             created_at: row.created_at,
             updated_at: row.updated_at,
-        })
+        };
+        Ok((row.no, user))
     });
     users.collect()
 }
@@ -486,7 +490,7 @@ fn read(connection: &Connection, app: AppNo, id: &UserId) -> Result<User, StoreE
         .query_row(params![app.0, id.as_str()], UserRow::read)
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    views(connection, vec![row])?.pop().ok_or(StoreError::NotFound)
+    views(connection, vec![row])?.pop().map(|(_, user)| user).ok_or(StoreError::NotFound)
 }
 
 fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<User>, StoreError> {
@@ -499,7 +503,7 @@ fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<
         ))?
         .query_map([app.0, after, rows_wanted(page)], UserRow::read)?
         .collect::<Result<Vec<_>, _>>()?;
-    // A user can take up 300 KB, so the size of the first users decides whether the rest is read at once.
+    // A user can take up to 300 KB, so the size of the first users decides whether the rest is read at once.
     let mut builder = PageBuilder::new(page);
     let mut rows = rows.into_iter();
     let mut rows_max = USERS_AT_FIRST;
@@ -508,10 +512,9 @@ fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<
         if chunk.is_empty() {
             break;
         }
-        let numbers: Vec<i64> = chunk.iter().map(|row| row.no.0).collect();
-        for (no, user) in numbers.into_iter().zip(views(connection, chunk)?) {
+        for (no, user) in views(connection, chunk)? {
             if builder.rows_wanted() > 0 {
-                builder.add(no, user)?;
+                builder.add(no.0, user)?;
             }
         }
         rows_max = if builder.has_room_for_all() { usize::MAX } else { USERS_AT_FIRST };

@@ -11,7 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::reasons;
-use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
+use crate::store::{AppNo, DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
+use crate::telemetry::apps::AppMetrics;
 
 /// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to
 /// the timeout.
@@ -45,10 +46,17 @@ struct Counts {
     durations: Family<ChannelLabel, Histogram, fn() -> Histogram>,
     ended: Family<OutcomeLabels, Counter>,
     disabled: Family<DisabledLabels, Counter>,
+    apps: AppMetrics,
 }
 
 impl Default for Counts {
     fn default() -> Self {
+        Self::new(AppMetrics::default())
+    }
+}
+
+impl Counts {
+    fn new(apps: AppMetrics) -> Self {
         let durations: Family<ChannelLabel, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(ATTEMPT_BUCKETS_SECONDS));
         let counts = Self {
@@ -56,6 +64,7 @@ impl Default for Counts {
             durations,
             ended: Family::default(),
             disabled: Family::default(),
+            apps,
         };
         for provider in ProviderKind::ALL {
             // Every series is created with 0 at the start. Prometheus computes a rate only after an
@@ -73,9 +82,14 @@ impl Default for Counts {
 }
 
 impl DeliveryMetrics {
+    /// Metrics that also count by application.
+    pub(super) fn new(apps: AppMetrics) -> Self {
+        Self(Arc::new(Counts::new(apps)))
+    }
+
     /// Registers the metrics.
     pub(super) fn register(&self, registry: &mut Registry) {
-        let Counts { attempts, durations, ended, disabled } = &*self.0;
+        let Counts { attempts, durations, ended, disabled, apps: _ } = &*self.0;
         let help = "Requests to a provider that carry a message";
         registry.register("delivery_attempts", help, attempts.clone());
         let help = "From the request of a message to the provider's response";
@@ -101,12 +115,14 @@ impl DeliveryMetrics {
         // outcomes.
         while let Some(first) = rest.first() {
             let same = |other: &&DeviceOutcome| {
-                (other.key.platform(), other.settled, &other.reason)
-                    == (first.key.platform(), first.settled, &first.reason)
+                let of = |outcome: &DeviceOutcome| (outcome.key.app(), outcome.key.platform());
+                of(other) == of(first)
+                    && (other.settled, &other.reason) == (first.settled, &first.reason)
             };
             let count = rest.iter().take_while(same).count();
             let provider = first.key.platform().provider();
             self.ended(provider, first.settled, first.reason.as_deref(), count as u64);
+            self.0.apps.ended(first.key.app(), first.settled, count as u64);
             rest = &rest[count..];
         }
         dead.iter().for_each(|dead| self.disabled(dead));
@@ -117,6 +133,7 @@ impl DeliveryMetrics {
         for outcome in outcomes {
             if let RetryResult::Final { settled, reason, .. } = &outcome.result {
                 self.ended(provider, *settled, reason.as_deref(), 1);
+                self.0.apps.ended(AppNo::from_key(outcome.no.0), *settled, 1);
             }
             if let Some(dead) = &outcome.dead {
                 self.disabled(dead);

@@ -6,15 +6,17 @@ mod tests;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::store::{AttemptOutcome, MessageStep};
+use crate::store::{AppNo, AttemptOutcome, MessageStep};
+use crate::telemetry::apps::AppMetrics;
 use crate::telemetry::delivery::DeliveryMetrics;
+use crate::telemetry::process::ProcessMetrics;
 use crate::telemetry::sample::{Gauges, Sample};
 
 /// Histogram bounds of a request's duration, in seconds: from a response from memory to the body
@@ -47,10 +49,13 @@ pub(crate) struct Metrics {
     feeds: FeedMetrics,
     retention: RetentionMetrics,
     gauges: Gauges,
+    apps: AppMetrics,
+    process: ProcessMetrics,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// Metrics in which at most `apps_max` applications have series of their own.
+    pub(crate) fn new(apps_max: usize) -> Self {
         let mut registry = Registry::with_prefix("notify");
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "What is running", build);
@@ -64,7 +69,9 @@ impl Default for Metrics {
         let accepted = Counter::default();
         let help = "Notifications accepted for delivery, without reports and replays";
         registry.register("notifications_accepted", help, accepted.clone());
-        let delivery = DeliveryMetrics::default();
+        let apps = AppMetrics::new(apps_max);
+        apps.register(&mut registry);
+        let delivery = DeliveryMetrics::new(apps.clone());
         delivery.register(&mut registry);
         let webhooks = WebhookMetrics::default();
         webhooks.register(&mut registry);
@@ -85,11 +92,17 @@ impl Default for Metrics {
             feeds,
             retention,
             gauges,
+            apps,
+            process: ProcessMetrics::default(),
         }
     }
-}
 
-impl Metrics {
+    /// Metrics by application.
+    #[must_use]
+    pub(crate) fn apps(&self) -> &AppMetrics {
+        &self.apps
+    }
+
     /// Metrics of the delivery engine.
     #[must_use]
     pub(crate) fn delivery(&self) -> DeliveryMetrics {
@@ -120,8 +133,11 @@ impl Metrics {
         // The lock covers both steps, so that another request cannot set its sample in between.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.gauges.show(sample);
-        prometheus_client::encoding::text::encode(&mut text, &registry)
-            .expect("writing to a String cannot fail");
+        self.apps.show(sample.app_queues.as_deref());
+        text::encode_registry(&mut text, &registry).expect("writing to a String cannot fail");
+        let started_at = Duration::from_millis(u64::try_from(sample.started_at.0).unwrap_or(0));
+        self.process.encode(sample.process.as_ref(), started_at.as_secs_f64(), &mut text);
+        text::encode_eof(&mut text).expect("writing to a String cannot fail");
         drop(registry);
         format.render(text)
     }
@@ -139,8 +155,9 @@ impl Metrics {
     }
 
     /// Counts a notification that was accepted for delivery; replays do not count.
-    pub(crate) fn count_notification(&self) {
+    pub(crate) fn count_notification(&self, app: AppNo) {
         self.accepted.inc();
+        self.apps.accepted(app);
     }
 }
 

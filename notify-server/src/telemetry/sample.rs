@@ -11,6 +11,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::telemetry::apps::AppQueueSample;
+use crate::telemetry::process::ProcessSample;
+
 /// The queue of one provider.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QueueSample {
@@ -26,10 +29,17 @@ pub(crate) struct QueueSample {
 }
 
 /// The values of all gauges at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sample {
     /// `None` if storage does not respond.
     pub(crate) queues: Option<Vec<QueueSample>>,
+    /// The queues of applications; `None` if storage does not respond, or no application has metrics of
+    /// its own.
+    pub(crate) app_queues: Option<Vec<AppQueueSample>>,
+    /// The process; `None` if the system does not show it.
+    pub(crate) process: Option<ProcessSample>,
+    /// When the server started.
+    pub(crate) started_at: Timestamp,
     /// The status of each lane.
     pub(crate) lane_statuses: Vec<(ProviderKind, ProviderStatus)>,
     /// The number of connections of each provider: first those with requests in flight, then those

@@ -66,7 +66,7 @@ pub(crate) async fn set_tags(
     tags: Vec<Tag>,
 ) -> Result<JsonReply<Success>, ApiError> {
     let device = own_device(&ctx).await?;
-    check_tags(ctx.device_limits(), &tags)?;
+    check_tags(&ctx.device_limits().allowed_tags, &tags, "apps")?;
     Ok(ctx.api.store.set_tags(ctx.app_no(), device, tags, None).await?.into())
 }
 
@@ -125,20 +125,24 @@ async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
 }
 
 /// The SHA-256 of the secret, if the request has exactly one.
-fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+pub(super) fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
     let mut secrets = headers.get_all(&SECRET_HEADER).iter();
     let secret = secrets.next()?;
     secrets.next().is_none().then(|| sha256(secret.as_bytes()))
 }
 
-/// An application may use a tag to grant something. Apps may therefore set only the tags that the key
-/// allows.
-fn check_tags(limits: &DeviceLimits, tags: &[Tag]) -> Result<(), ApiError> {
+/// An application may use a tag to grant something. `setters` (apps, browsers) may therefore set only the tags
+/// that are allowed.
+pub(super) fn check_tags(
+    allowed_tags: &[String],
+    tags: &[Tag],
+    setters: &str,
+) -> Result<(), ApiError> {
     let violations: Vec<String> = tags
         .iter()
         .enumerate()
-        .filter(|(_, tag)| !limits.allowed_tags.contains(&tag.name))
-        .map(|(index, _)| format!("tags[{index}].name: is not a tag that apps may set"))
+        .filter(|(_, tag)| !allowed_tags.contains(&tag.name))
+        .map(|(index, _)| format!("tags[{index}].name: is not a tag that {setters} may set"))
         .collect();
     if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
 }

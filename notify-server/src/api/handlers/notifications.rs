@@ -39,7 +39,7 @@ pub(crate) async fn create(
     let idempotency_key = ctx.idempotency_key()?;
     let result = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
     if matches!(result, Idempotent::Executed(_)) {
-        ctx.api.metrics.count_notification();
+        ctx.api.metrics.count_notification(ctx.app_no());
     }
     Ok(result.into())
 }

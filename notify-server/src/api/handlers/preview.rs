@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use bytes::Bytes;
 use notify_core::json::JsonObject;
 use notify_core::{
-    CampaignRef, Condition, Content, DeviceId, LanguagePreview, Notification, NotificationId,
-    NotificationPreview, Platform, PlatformPreview, PreviewQuery, ProviderKind, ProviderStatus,
-    SCHEDULE_AHEAD_DAYS_MAX, Timestamp, VALUE_CHARS_MAX, find_language, shown_value,
+    CampaignRef, Condition, Content, DeviceId, Field, LanguagePreview, Notification,
+    NotificationId, NotificationPreview, Platform, PlatformPreview, PreviewQuery, ProviderKind,
+    ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp, VALUE_CHARS_MAX, nearest_name, shown_value,
 };
 use uuid::Uuid;
 
@@ -125,9 +125,8 @@ impl Sample {
         let id = DeviceId::new(id.to_owned()).map_err(|_| ApiError::NotFound)?;
         let (store, app) = (&ctx.api.store, ctx.app_no());
         let key = store.device_key(app, id).await?;
-        let language = store.device_languages(vec![key]).await?.remove(&key);
-        let found =
-            language.and_then(|language| find_language(&content.languages(), language.as_ref()));
+        let languages: Vec<String> = content.languages().into_iter().map(str::to_owned).collect();
+        let found = store.device_translations(vec![key], languages.into()).await?.remove(&key);
         let content = match found.and_then(|place| content.translated().into_iter().nth(place)) {
             Some(translated) => translated,
             None => content.untranslated(),
@@ -243,10 +242,12 @@ async fn request_problems(
 /// Names in the condition that may be misspelt. Inside `not`, such a name selects every device.
 fn unused_name_problems(unused: &UnusedNames) -> Vec<String> {
     let tags = unused.tags.iter().map(|tag| format!("audience: no device has a tag `{tag}`"));
-    let attributes = unused
-        .attributes
-        .iter()
-        .map(|name| format!("audience: no device and no user has an attribute `{name}`"));
+    let known = [&Field::ALL.map(Field::as_str)[..], &["tag", "segment"]].concat();
+    let attributes = unused.attributes.iter().map(|name| {
+        let hint = nearest_name(name, &known);
+        let hint = hint.map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
+        format!("audience: no device and no user has an attribute `{name}`{hint}")
+    });
     tags.chain(attributes).collect()
 }
 

@@ -5,12 +5,13 @@
 use http::header;
 use notify_core::{
     AppId, BrowserSubscription, DeviceId, Endpoint, Enrichment, EnrichmentQuery, Event,
-    EventsAccepted, NoQuery, NotificationId, PresentedUserToken, ProviderKind, Success, Tag,
-    WebAccess, WebConfig, WebEvent, WebSubscribed,
+    EventsAccepted, NoQuery, NotificationId, PresentedUserToken, ProviderKind, Success, WebAccess,
+    WebConfig, WebEvent, WebSubscribed,
 };
 use url::Url;
 use uuid::Uuid;
 
+use super::app_devices::{check_tags, secret_hash};
 use super::devices::check_web_subscription;
 use super::enrichments;
 use super::users::log_in_with_token;
@@ -69,7 +70,7 @@ fn check_subscription(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result
         check_web_subscription(web, &ctx.api.outbound)?;
         check_push_service(access, &web.endpoint)?;
     }
-    check_tags(access, &browser.tags)
+    check_tags(&access.allowed_tags, &browser.tags, "browsers")
 }
 
 /// Only endpoints of push services are allowed: without this rule, anyone could make the server
@@ -81,18 +82,6 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
         return Ok(());
     }
     Err(ApiError::invalid("subscription.endpoint", "does not belong to an allowed push service"))
-}
-
-/// An application may use a tag to grant something. Browsers may therefore set only the tags that
-/// the application allows.
-fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
-    let violations: Vec<String> = tags
-        .iter()
-        .enumerate()
-        .filter(|(_, tag)| !access.allowed_tags.contains(&tag.name))
-        .map(|(index, _)| format!("tags[{index}].name: is not a tag that browsers may set"))
-        .collect();
-    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
 }
 
 /// `DELETE /web/v1/{app_id}/devices/{device_id}`.
@@ -175,8 +164,7 @@ pub(super) async fn enrichment_of(
 /// the same error.
 async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
-    let header = ctx.headers().get(&SECRET_HEADER).ok_or(ApiError::DeviceUnauthorized)?;
-    let secret = sha256(header.as_bytes());
+    let secret = secret_hash(ctx.headers()).ok_or(ApiError::DeviceUnauthorized)?;
     if ctx.api.store.is_device_secret(ctx.app_no(), device.clone(), secret).await? {
         Ok(device)
     } else {

@@ -351,10 +351,11 @@ fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
 
-// `docs/api.md` is the source of descriptions and examples. Its examples are tested against the
+// `docs/api.md`, to which `api.md` in the folder of this package links, is the source of descriptions and
+// examples. A package has only its own files. The examples of the document are tested against the
 // models (`tests/tests/docs`).
 
-const REFERENCE: &str = include_str!("../../../../docs/api.md");
+const REFERENCE: &str = include_str!("../../../api.md");
 
 static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| sections(REFERENCE));
 

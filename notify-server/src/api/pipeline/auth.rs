@@ -46,7 +46,7 @@ impl Pipeline {
             self.authenticate_app(headers).await
         } else if is_below(path, APP_DEVICES) {
             self.authenticate_device_app(headers).await
-        } else if is_below(path, "/admin/v1") {
+        } else if site.is_admin(path) {
             self.authenticate_admin(headers).await
         } else if is_below(path, web_origin::AREA) {
             self.authorize_origin(headers, path).await
@@ -179,7 +179,7 @@ impl KeyCache {
 
     /// The active application whose API key has this hash; `None` if there is no such application, or the
     /// key has expired. The expiry is compared at each request, also for a cached key.
-    pub(super) async fn app(
+    pub(crate) async fn app(
         &self,
         hash: [u8; 32],
         now: Timestamp,

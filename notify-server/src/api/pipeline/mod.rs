@@ -30,8 +30,8 @@ pub(crate) use self::memory::MemoryPermit;
 use self::memory::{BodyMemory, Owner, ResponseMemory};
 use self::rate_limits::{ClientAddresses, RateLimits};
 use self::request_body::{BodyLimits, read_body};
-pub(crate) use self::site::Port;
 use self::site::Site;
+pub(crate) use self::site::{ADMIN_API, Port};
 pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
 use crate::api::console;
@@ -59,6 +59,7 @@ pub(crate) const NO_STORE: &str = "no-store";
 pub(crate) struct Pipeline {
     api: Arc<Api>,
     main: Site,
+    admin: Site,
     console: Site,
     key_cache: Arc<KeyCache>,
     client_addresses: ClientAddresses,
@@ -77,6 +78,7 @@ impl Pipeline {
     ) -> Self {
         Self {
             main: Site::new(&api.config, Port::Main),
+            admin: Site::new(&api.config, Port::Admin),
             console: Site::new(&api.config, Port::Console),
             key_cache,
             client_addresses: ClientAddresses::new(api.config.trusted_proxies.clone()),
@@ -174,6 +176,7 @@ impl Pipeline {
     fn site(&self, port: Port) -> &Site {
         match port {
             Port::Main => &self.main,
+            Port::Admin => &self.admin,
             Port::Console => &self.console,
         }
     }
@@ -353,7 +356,7 @@ fn has_body(method: &Method) -> bool {
 }
 
 /// Whether a path is `area` or below it.
-fn is_below(path: &str, area: &str) -> bool {
+pub(in crate::api) fn is_below(path: &str, area: &str) -> bool {
     path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

@@ -37,8 +37,9 @@ use crate::config::Networks;
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The maximum number of connections to `--console-listen`. They use descriptors of the reserve that
-/// `descriptors.rs` keeps.
+/// The maximum numbers of connections to `--admin-listen` and to `--console-listen`. They use descriptors of
+/// the reserve that `descriptors.rs` keeps.
+const ADMIN_CONNECTIONS_MAX: usize = 32;
 const CONSOLE_CONNECTIONS_MAX: usize = 32;
 
 /// The limits of connections.
@@ -79,8 +80,10 @@ pub(crate) struct ServerState {
     pub(crate) requests: TaskTracker,
     /// The permits of connections to `--listen`.
     permits: ConnPermits,
-    /// The permits of connections to `--console-listen`. Operators reach the console even when the
-    /// clients of the API use up theirs.
+    /// The permits of connections to `--admin-listen`. Operators and collectors of metrics reach it even
+    /// when the clients of the API use up theirs.
+    admin_permits: ConnPermits,
+    /// The permits of connections to `--console-listen`.
     console_permits: ConnPermits,
 }
 
@@ -91,6 +94,7 @@ impl ServerState {
         tls: Option<TlsAcceptor>,
         stopping: CancellationToken,
     ) -> Arc<Self> {
+        let of_admin = Limits { connections_max: ADMIN_CONNECTIONS_MAX, ..limits.clone() };
         let of_console = Limits { connections_max: CONSOLE_CONNECTIONS_MAX, ..limits.clone() };
         Arc::new(Self {
             pipeline,
@@ -100,6 +104,7 @@ impl ServerState {
             connections: TaskTracker::new(),
             requests: TaskTracker::new(),
             permits: ConnPermits::new(&limits),
+            admin_permits: ConnPermits::new(&of_admin),
             console_permits: ConnPermits::new(&of_console),
             limits,
         })
@@ -109,6 +114,7 @@ impl ServerState {
     pub(super) fn permits(&self, port: Port) -> &ConnPermits {
         match port {
             Port::Main => &self.permits,
+            Port::Admin => &self.admin_permits,
             Port::Console => &self.console_permits,
         }
     }
@@ -270,7 +276,7 @@ impl ConnPermits {
                     tracing::warn!(
                         connections_max = self.connections_max,
                         "the limit of connections is reached (--max-connections, the limit of open \
-                         files, or that of --console-listen): new ones wait"
+                         files, or that of --admin-listen or --console-listen): new ones wait"
                     );
                 }
                 self.is_crowded.store(true, Ordering::Relaxed);

@@ -23,7 +23,7 @@ use crate::signal::Waiter;
 use crate::store::{
     AudienceDevice, ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, Intervention, OpenPage,
     PageClaim, PageNo, RetryClaim, RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, Scan,
-    StoreError,
+    SettledDevices, StoreError,
 };
 
 /// The task of a lane: which dispatches take turns, and which tasks run.
@@ -186,7 +186,6 @@ impl LaneTask {
         }
         while self.has_capacity() {
             self.fill_ready().await?;
-            let open_pages = self.page_queue_lens.len();
             let Some(dispatch) = self.ready.pop_front() else { break };
             if dispatch.is_paused(self.lane.context.clock.now()) {
                 self.lane.context.remove_dispatch(dispatch.row.no);
@@ -202,14 +201,12 @@ impl LaneTask {
                     return Err(error);
                 }
             }
-            // A page without a target takes no capacity, so that a search for few devices opens all its
+            // A page with few targets takes little capacity, so that a search for few devices opens all its
             // pages in this loop. New dispatches take turns with it, and a stop or due retries end it.
-            if self.page_queue_lens.len() == open_pages {
-                self.read_inbox().await?;
-                if self.retries_due || self.lane.context.stop.is_cancelled() {
-                    self.lane.wake();
-                    break;
-                }
+            self.read_inbox().await?;
+            if self.retries_due || self.lane.context.stop.is_cancelled() {
+                self.lane.wake();
+                break;
             }
         }
         let has_other_work =
@@ -305,8 +302,10 @@ impl LaneTask {
         if let Some(until) = pace.and_then(|pace| self.paced_until(dispatch, pace, from, now)) {
             return Ok(PageRead::NotBefore(until));
         }
+        let search = context.search_permit(&dispatch.row).await;
         let mut batch =
             context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
+        drop(search);
         let targets = |device: &AudienceDevice| dispatch.targets(device);
         let has_target = batch.devices.iter().any(targets);
         let Some(pace) = pace.filter(|_| has_target) else { return Ok(PageRead::free(batch)) };
@@ -399,14 +398,12 @@ impl LaneTask {
         dispatch: &Arc<ActiveDispatch>,
     ) -> Result<NextTurn, StoreError> {
         let context = self.lane.context.clone();
-        if context.config.clustered {
-            if !self.sync_cursor(dispatch).await? {
-                return Ok(NextTurn::None);
-            }
-            if dispatch.is_paused(context.clock.now()) {
-                // The next turn parks the dispatch.
-                return Ok(NextTurn::Now);
-            }
+        if context.config.clustered && !self.sync_cursor(dispatch).await? {
+            return Ok(NextTurn::None);
+        }
+        if dispatch.is_paused(context.clock.now()) {
+            // The next turn parks the dispatch.
+            return Ok(NextTurn::Now);
         }
         let from = dispatch.cursor();
         let tracker = context.device_tracker.open(from, dispatch.row.until);
@@ -471,7 +468,8 @@ impl LaneTask {
             context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
             let (lane, dispatch) = (self.lane.clone(), dispatch.clone());
-            self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &[], allowance));
+            let settled = SettledDevices::default();
+            self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &settled, allowance));
         }
         Ok(if end { NextTurn::None } else { NextTurn::Now })
     }
@@ -510,7 +508,7 @@ impl LaneTask {
             context.park(&dispatch);
             return Ok(());
         }
-        let done_keys = context.store.settled_devices(&page).await?;
+        let settled = context.store.settled_devices(&page).await?;
         let tracker = context.device_tracker.open(page.from, page.to);
         let read_at = context.clock.now();
         let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
@@ -519,7 +517,7 @@ impl LaneTask {
         // which fails if the page was taken over.
         let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
         let (lane, allowance) = (self.lane.clone(), Allowance::default());
-        self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &done_keys, allowance));
+        self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &settled, allowance));
         Ok(())
     }
 
@@ -707,7 +705,10 @@ impl LaneTask {
         let context = self.lane.context.clone();
         let now = context.clock.now();
         let due_now = RetryResult::Deferred { due_at: now };
-        let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, due_now.clone()));
+        let outcomes = claimed.iter().map(|retry| {
+            RetryOutcome::of_doubt(retry)
+                .unwrap_or_else(|| RetryOutcome::of(retry.no, due_now.clone()))
+        });
         let result = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
         self.retries_due = true;
         self.claims_lost |= result.is_err();

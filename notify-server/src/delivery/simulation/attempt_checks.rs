@@ -6,6 +6,7 @@ use notify_core::Platform;
 use super::conditions::{PlannedAnswer, plan_answer};
 use super::notifications::{ExpectedNotification, RequestState};
 use super::world::{Attempt, Service, World};
+use crate::delivery::decision::supports_dedup;
 use crate::store::AppNo;
 
 /// Number of recent attempts that the script considers.
@@ -17,6 +18,7 @@ impl World {
         let Attempt { app, platform, id, token, .. } = attempt;
         let event = self.record_event(&format!("{} {platform} → {token} of {id}", app.0));
         self.in_flight += 1;
+        self.in_flight_without_dedup += u64::from(!supports_dedup(*platform));
         let names = self.check_attempt(attempt);
         let (mut is_too_fast, now) = (false, self.now());
         if let Some(notification) = self.notifications.get_mut(id) {
@@ -25,6 +27,7 @@ impl World {
             let address = address.or_default();
             let is_first = address.began == 0;
             address.began = event;
+            address.in_flight += 1;
             is_too_fast = notification.exceeds_rate(is_first, now);
         }
         if is_too_fast {
@@ -73,6 +76,19 @@ impl World {
                 )
         {
             violations.push("a second time without a ttl");
+        }
+        // Each registration of the address by another device allows one more message.
+        if self.skips.contains(app)
+            && !supports_dedup(*platform)
+            && let Some(reached) = notification.by_address.get(&(*platform, token.clone()))
+            && reached.is_in_doubt
+            && self.devices.claims_since(
+                (*app, *platform, token),
+                notification.requested_event,
+                false,
+            ) == 0
+        {
+            violations.push("again after a crash, with `on_crash: skip`");
         }
         let targets: Vec<String> = self
             .devices
@@ -123,6 +139,12 @@ impl World {
             let (in_flight, limit) = (self.in_flight, self.unacked_max);
             self.record_violation(&format!(
                 "{in_flight} are in flight and {unrecorded} not recorded, with a limit of {limit}"
+            ));
+        }
+        if self.in_flight_without_dedup > self.without_dedup_max {
+            let (in_flight, limit) = (self.in_flight_without_dedup, self.without_dedup_max);
+            self.record_violation(&format!(
+                "{in_flight} are in flight on platforms without deduplication, with a limit of {limit}"
             ));
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use notify_core::{Device, DisabledReason, IosEnv, NotificationRecord, Platform, UserId};
 
 use super::devices::State;
+use super::keys::check_keys;
 use super::notifications::{ExpectedNotification, RequestState};
 use super::panics;
 use super::requests::{Process, TAG};
@@ -84,6 +85,7 @@ fn check_counts(world: &mut World, record: &NotificationRecord) {
 pub(super) fn check_after_restart(process: &Process) {
     let mut world = lock(&process.world);
     check_devices(process, &mut world);
+    check_keys(process, &mut world);
     for ((app, user), sent) in std::mem::take(&mut world.devices.deletions) {
         let id = UserId::new(&user).expect("names are ids");
         if matches!(process.store.peek(process.store.user(app, id)), Err(StoreError::NotFound)) {

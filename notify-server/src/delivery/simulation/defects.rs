@@ -49,10 +49,18 @@ pub(super) enum Defect {
     GrantLost,
     /// The rest of an audience does not wait for its canary.
     CanaryIgnored,
+    /// The intents of pages are not stored.
+    IntentsLost,
+    /// The intents of retries are not stored.
+    RetryIntentsLost,
+    /// The cache of keys misses revocations.
+    RevocationMissed,
+    /// The expiry of keys is not stored.
+    ExpiryLost,
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -73,18 +81,50 @@ impl Defect {
         Self::PauseMissed,
         Self::GrantLost,
         Self::CanaryIgnored,
+        Self::IntentsLost,
+        Self::RetryIntentsLost,
+        Self::RevocationMissed,
+        Self::ExpiryLost,
     ];
 
     /// Installs the defect in the database, if it is a defect of the database.
     pub(super) fn plant(self, path: &Path) {
+        if let Some(trigger) = self.trigger_on_devices().or(self.trigger_on_notifications()) {
+            sqlite::execute_raw(path, trigger);
+        }
+    }
+
+    /// The trigger of a defect of devices, users and keys.
+    fn trigger_on_devices(self) -> Option<&'static str> {
         let trigger = match self {
-            Self::AnswerLost
-            | Self::SentTwice
-            | Self::OldAddress
-            | Self::FailureRecordedAsSent
-            | Self::UnackedLimitExceeded
-            | Self::ChangesMissed
-            | Self::PauseMissed => return,
+            Self::LiveDeviceDisabled => {
+                "create trigger defect after update of sent on pages when new.sent > old.sent begin
+                 update devices set dead_reason = 'gone', dead_at = new.lease_until
+                 where dead_at is null and key = (select max(key) from devices); end"
+            }
+            Self::RegistrationLost => {
+                "create trigger defect before update of address on devices
+                 begin select raise(ignore); end"
+            }
+            Self::LogOutLost => {
+                "create trigger defect before update of user_no on device_fields
+                 when new.user_no is null begin select raise(ignore); end"
+            }
+            Self::UserKept => {
+                "create trigger defect before delete on users begin select raise(ignore); end"
+            }
+            Self::ExpiryLost => {
+                "create trigger defect after insert on api_keys when new.expires_at is not null
+                 begin update api_keys set expires_at = null where no = new.no; end"
+            }
+            _ => return None,
+        };
+        Some(trigger)
+    }
+
+    /// The trigger of a defect of notifications and their deliveries.
+    fn trigger_on_notifications(self) -> Option<&'static str> {
+        let trigger = match self {
             Self::RetriesDropped => {
                 "create trigger defect before insert on retries begin select raise(ignore); end"
             }
@@ -92,25 +132,12 @@ impl Defect {
                 "create trigger defect before update of is_canceled on dispatches
                  begin select raise(ignore); end"
             }
-            Self::LiveDeviceDisabled => {
-                "create trigger defect after update of sent on pages when new.sent > old.sent begin
-                 update devices set dead_reason = 'gone', dead_at = new.lease_until
-                 where dead_at is null and key = (select max(key) from devices); end"
-            }
             Self::NotificationLost => {
                 "create trigger defect after insert on notifications when new.no % 3 = 0
                  begin delete from notifications where no = new.no; end"
             }
-            Self::RegistrationLost => {
-                "create trigger defect before update of address on devices
-                 begin select raise(ignore); end"
-            }
             Self::OutcomesLost => {
                 "create trigger defect before insert on outcomes begin select raise(ignore); end"
-            }
-            Self::LogOutLost => {
-                "create trigger defect before update of user_no on device_fields
-                 when new.user_no is null begin select raise(ignore); end"
             }
             Self::AudienceLost => {
                 "create trigger defect after insert on notifications when new.audience is not null
@@ -134,11 +161,17 @@ impl Defect {
                  when new.portion >= 31000 and new.portion < 32000
                  begin select raise(ignore); end"
             }
-            Self::UserKept => {
-                "create trigger defect before delete on users begin select raise(ignore); end"
+            Self::IntentsLost => {
+                "create trigger defect after update of intents on pages when new.intents <> x''
+                 begin update pages set intents = null where no = new.no; end"
             }
+            Self::RetryIntentsLost => {
+                "create trigger defect before update of has_intent on retries
+                 when new.has_intent = 1 begin select raise(ignore); end"
+            }
+            _ => return None,
         };
-        sqlite::execute_raw(path, trigger);
+        Some(trigger)
     }
 }
 

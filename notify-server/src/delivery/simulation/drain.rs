@@ -10,6 +10,7 @@ use super::requests::{Process, configure, pause};
 use super::run::{Running, Server};
 use super::world::{Disk, lock};
 use crate::clock::Clock;
+use crate::delivery::context::EngineContext;
 use crate::store::Agenda;
 /// Most time from the last fault to the end of all work, in milliseconds.
 const DRAIN_MS: i64 = 2 * 3_600_000;
@@ -61,11 +62,17 @@ impl Server {
         {
             world.record_violation(&format!("all work has ended, and still due: {agenda:?}"));
         }
-        let (free, limit) = (running.context.unacked.available_permits(), self.config.max_unacked);
-        if free != limit && world.violations.is_empty() {
-            world.record_violation(&format!(
-                "all work has ended, and {free} of {limit} unacked permits are free"
-            ));
+        let EngineContext { unacked, unacked_without_dedup, config, .. } = &*running.context;
+        for (permits, limit) in [
+            (unacked, config.max_unacked),
+            (unacked_without_dedup, config.max_unacked_without_dedup),
+        ] {
+            let free = permits.available_permits();
+            if free != limit && world.violations.is_empty() {
+                world.record_violation(&format!(
+                    "all work has ended, and {free} of {limit} unacked permits are free"
+                ));
+            }
         }
     }
 

@@ -20,6 +20,7 @@ mod device_requests;
 mod devices;
 mod disk;
 mod drain;
+mod keys;
 mod notifications;
 mod outcomes;
 mod panics;
@@ -43,7 +44,7 @@ const SEEDS: u64 = 1_000;
 /// Number of trace lines shown for a failing seed.
 const LINES_SHOWN: usize = 40;
 /// Number of seeds within which an added defect has to be found.
-const SEEDS_PER_DEFECT: u64 = 40;
+const SEEDS_PER_DEFECT: u64 = 160;
 /// Most failing seeds that are reported.
 const FAILURES_MAX: usize = 5;
 
@@ -60,7 +61,7 @@ fn failure(seed: u64, lines_max: usize) -> Option<String> {
     }
     Some(format!(
         "seed {seed} (trace {:016x}, {} events) broke:\n  {}\nits last events:\n  {}\nagain: \
-         NOTIFY_SIMULATION_SEED={seed} cargo test -p notify-server simulation::nothing_is_lost",
+         NOTIFY_SIMULATION_SEED={seed} cargo test -p notify-push-server simulation::nothing_is_lost",
         report.hash,
         report.events,
         report.violations.join("\n  "),

@@ -30,6 +30,10 @@ pub(super) struct AddressRecord {
     pub(super) attempts: u64,
     /// How often the service accepted the message.
     pub(super) delivered: u64,
+    /// Attempts in flight.
+    pub(super) in_flight: u64,
+    /// Whether the process died after the service accepted the message, or while it was being sent.
+    pub(super) is_in_doubt: bool,
     /// Whether the service reported the address as dead.
     pub(super) dead: bool,
     /// Whether the service did so with an earlier configuration of the provider, so that the engine

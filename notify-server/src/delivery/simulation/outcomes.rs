@@ -6,15 +6,18 @@ use notify_core::{NotificationRecord, NotificationStatus, Platform};
 
 use super::checks::{accepted, check_devices, read};
 use super::devices::Entry;
+use super::keys::check_keys;
 use super::notifications::{ExpectedNotification, RequestState};
 use super::requests::Process;
 use super::world::{World, lock};
+use crate::delivery::decision::supports_dedup;
 use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome, Portion};
 /// Checks that each device without changes has an outcome, and that the outcome agrees with its push
 /// service.
 pub(super) fn check_at_end(process: &Process) {
     let mut world = lock(&process.world);
     check_devices(process, &mut world);
+    check_keys(process, &mut world);
     let dispatches = dispatches(process);
     for notification in accepted(&world) {
         let id = notification.id.as_str();
@@ -221,6 +224,10 @@ fn violation(
         Outcome::Sent => reached.delivered > 0,
         Outcome::Failed => {
             notification.reasons.contains(reason)
+                || reason == "outcome_unknown"
+                    && world.crashes > 0
+                    && world.skips.contains(&notification.app)
+                    && !supports_dedup(platform)
                 || reason == "provider_not_configured"
                     && world.was_missing.contains(&(notification.app, platform.provider()))
         }

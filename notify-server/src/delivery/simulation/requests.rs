@@ -15,6 +15,7 @@ use super::clock::SimulatedClock;
 use super::devices::DeviceChange;
 use super::notifications::{ExpectedNotification, RequestState};
 use super::world::{SharedWorld, lock};
+use crate::api::KeyCache;
 use crate::clock::Clock;
 use crate::store::Store;
 use crate::store::{AppNo, NewNotification, ProviderRow, StoreError};
@@ -28,6 +29,8 @@ pub(super) struct Process {
     pub(super) world: SharedWorld,
     pub(super) store: Arc<Store>,
     pub(super) clock: Arc<SimulatedClock>,
+    /// The keys that the process has read.
+    pub(super) keys: Arc<KeyCache>,
 }
 
 /// A requested notification.

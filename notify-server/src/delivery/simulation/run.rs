@@ -16,6 +16,7 @@ use super::setup::{config, empty_store, workspace};
 use super::trace::START;
 use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
+use crate::api::KeyCache;
 use crate::delivery::context::EngineContext;
 use crate::delivery::engine::{self, EngineTask};
 use crate::delivery::{EngineConfig, EngineDeps};
@@ -59,6 +60,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     let world = Arc::new(Mutex::new(World::new(rng.u64(..), lines_max, defect)));
     lock(&world).unacked_max =
         config.max_unacked as u64 - u64::from(defect == Some(Defect::UnackedLimitExceeded));
+    lock(&world).without_dedup_max = config.max_unacked_without_dedup as u64;
     let mut server = Server {
         path,
         config,
@@ -128,7 +130,12 @@ impl Server {
     async fn run_process(&mut self, store: Arc<Store>, wall: Timestamp) -> LifeEnd {
         let clock = SimulatedClock::start(wall);
         lock(&self.world).clock = Some(clock.clone());
-        let process = Process { world: self.world.clone(), store: store.clone(), clock };
+        let shared: SharedStore = store.clone();
+        let keys = KeyCache::new(&shared);
+        if lock(&self.world).defect == Some(Defect::RevocationMissed) {
+            store.forget_listeners();
+        }
+        let process = Process { world: self.world.clone(), store: store.clone(), clock, keys };
         tokio::spawn(disk::read(store.clone(), self.world.clone()));
         tokio::spawn(disk::write(store.clone(), self.world.clone()));
         self.lives += 1;

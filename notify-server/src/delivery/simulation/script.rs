@@ -9,6 +9,7 @@ use super::audiences::USERS;
 use super::conditions::Condition;
 use super::device_requests::{delete_user, erase, log_in, register, replace_user, tag};
 use super::devices::State;
+use super::keys::{KEYS_MAX, KeyChange, change_and_use_keys};
 use super::requests::{Process, cancel, configure, notify, notify_then_cancel, pause};
 use super::world::{World, lock};
 use crate::store::AppNo;
@@ -71,7 +72,7 @@ impl Script {
 
     async fn step(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Option<ScriptEnd> {
         let app = self.app(process);
-        match self.rng.u8(0..100) {
+        match self.rng.u8(0..108) {
             0..20 => drop(tasks.spawn(notify(process.clone(), app, self.draft(process, app)))),
             20..24 => {
                 let (draft, after) = (self.draft(process, app), self.rng.u64(0..40));
@@ -129,9 +130,32 @@ impl Script {
                 world.crash_after_commits = Some(after);
             }
             97..99 => return Some(ScriptEnd::Restart),
+            99..107 => self.touch_key(process, tasks),
             _ => lock(&process.world).crash_signal.notify_one(),
         }
         None
+    }
+
+    /// Uses all keys, and changes one.
+    fn touch_key(&mut self, process: &Process, tasks: &mut JoinSet<()>) {
+        let (apps, keys) = {
+            let world = lock(&process.world);
+            (world.apps.clone(), world.keys.len())
+        };
+        let (_, app) = apps[self.rng.usize(0..apps.len())];
+        // Short lives, so that keys expire while they are in use.
+        let ms = self.rng.i64(1..60_000);
+        let change = match self.rng.u8(0..4) {
+            0 if keys < KEYS_MAX => {
+                Some(KeyChange::Add { app, lifetime_ms: self.rng.bool().then_some(ms) })
+            }
+            1 if (1..KEYS_MAX).contains(&keys) => {
+                Some(KeyChange::Rotate { index: self.rng.usize(0..keys), overlap_ms: ms })
+            }
+            2 if keys > 0 => Some(KeyChange::Revoke { index: self.rng.usize(0..keys) }),
+            _ => None,
+        };
+        tasks.spawn(change_and_use_keys(process.clone(), change));
     }
 
     /// Pauses or resumes a notification. Prefers the last one, because most of the others have ended.

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use notify_core::{AppId, NewApp, ProviderKind};
+use notify_core::{AppChange, AppId, NewApp, OnCrash, ProviderKind};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::conditions::Condition;
 use super::defects::Defect;
 use super::device_requests::{log_in, register, tag};
+use super::keys::{KeyChange, change_keys};
 use super::requests::{Process, configure};
 use super::run::Server;
 use super::world::{Service, lock};
@@ -49,11 +50,13 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
     let checkpoint_every = Duration::from_millis(rng.u64(1..200));
     EngineConfig {
         max_unacked: limit,
+        max_unacked_without_dedup: rng.usize(1..12),
         page_rows,
         checkpoint_outcomes,
         checkpoint_every,
         page_checkpoint_every: checkpoint_every * 2,
         lease_ms: if rng.bool() { 15_000 } else { rng.i64(1_000..15_000) },
+        searches_max: 1,
         lane_devices_max: rng.usize(1..80),
         lane_pages_max: rng.usize(1..8),
         lane_retries_max: rng.u32(1..12),
@@ -79,6 +82,13 @@ impl Server {
             let now = process.clock.now();
             let app = process.store.create_app(id, new, None, now).await.expect("no fault is set");
             lock(&self.world).apps.push((app, id));
+            let lifetime_ms = self.rng.bool().then(|| self.rng.i64(1_000..3_600_000));
+            change_keys(process.clone(), KeyChange::Add { app: id, lifetime_ms }).await;
+            if self.rng.bool() {
+                let skip = AppChange { on_crash: Some(OnCrash::Skip), ..AppChange::default() };
+                process.store.change_app(id, skip).await.expect("no fault is set");
+                lock(&self.world).skips.insert(app);
+            }
             for kind in ProviderKind::ALL {
                 let service = Service::new(Condition::random(&mut self.rng), 5);
                 lock(&self.world).services.insert((app, kind), service);

@@ -1,7 +1,7 @@
 //! Everything outside the engine and its store: push services, callers and the disk. What they know is
 //! compared with what the engine does. One lock protects it, which is never held across an await.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
@@ -11,9 +11,11 @@ use super::clock::SimulatedClock;
 use super::conditions::Condition;
 use super::defects::Defect;
 use super::devices::Devices;
+use super::keys::ExpectedKey;
 use super::notifications::ExpectedNotification;
 use super::trace::{START, Trace};
 use crate::clock::Clock;
+use crate::delivery::decision::supports_dedup;
 use crate::providers::SendResult;
 use crate::store::AppNo;
 
@@ -85,6 +87,9 @@ pub(super) struct World {
     pub(super) stopped_at: Timestamp,
     pub(super) event: u64,
     pub(super) apps: Vec<(AppNo, AppId)>,
+    pub(super) keys: Vec<ExpectedKey>,
+    /// The applications with `on_crash: skip`.
+    pub(super) skips: BTreeSet<AppNo>,
     pub(super) services: BTreeMap<(AppNo, ProviderKind), Service>,
     /// Providers that were missing at some time.
     pub(super) was_missing: Vec<(AppNo, ProviderKind)>,
@@ -104,6 +109,9 @@ pub(super) struct World {
     /// Requests of callers in flight.
     pub(super) requests: u32,
     pub(super) unacked_max: u64,
+    /// The limit of messages whose platform cannot recognise a repeat, and how many are in flight.
+    pub(super) without_dedup_max: u64,
+    pub(super) in_flight_without_dedup: u64,
     pub(super) in_flight: u64,
     pub(super) delivered: u64,
     pub(super) recorded: u64,
@@ -136,6 +144,8 @@ impl World {
             stopped_at: START,
             event: 0,
             apps: Vec::new(),
+            keys: Vec::new(),
+            skips: BTreeSet::new(),
             services: BTreeMap::new(),
             was_missing: Vec::new(),
             devices: Devices::default(),
@@ -148,6 +158,8 @@ impl World {
             has_deleted_users: false,
             requests: 0,
             unacked_max: 0,
+            without_dedup_max: 0,
+            in_flight_without_dedup: 0,
             in_flight: 0,
             delivered: 0,
             recorded: 0,
@@ -278,10 +290,15 @@ impl World {
     /// Records the end of an attempt, whatever its result.
     pub(super) fn end_attempt(&mut self, attempt: &Attempt) {
         self.in_flight -= 1;
+        self.in_flight_without_dedup -= u64::from(!supports_dedup(attempt.platform));
         let service = self.services.get_mut(&(attempt.app, attempt.platform.provider()));
         service.expect("every application has all services").in_flight -= 1;
         if let Some(notification) = self.notifications.get_mut(&attempt.id) {
             notification.in_flight -= 1;
+            let address = (attempt.platform, attempt.token.clone());
+            if let Some(reached) = notification.by_address.get_mut(&address) {
+                reached.in_flight -= 1;
+            }
         }
     }
 
@@ -319,6 +336,10 @@ impl World {
             notification.delivered += also_delivered;
             notification.in_flight = 0;
             notification.is_pausing = false;
+            for reached in notification.by_address.values_mut() {
+                reached.is_in_doubt |= reached.in_flight > 0 || reached.delivered > 0;
+                reached.in_flight = 0;
+            }
             forgotten += lost;
             self.delivered += also_delivered;
         }
@@ -333,6 +354,7 @@ impl World {
         self.forget_unstored_registrations();
         self.may_stay_unrecorded += forgotten;
         self.in_flight = 0;
+        self.in_flight_without_dedup = 0;
         for service in self.services.values_mut() {
             (service.in_flight, service.held_permits) = (0, 0);
         }

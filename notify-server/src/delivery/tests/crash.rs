@@ -145,6 +145,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() 
         at: START,
         lease_until: START.plus_ms(15_000),
         finished: false,
+        intents: None,
     };
     let refused = rig.store.checkpoint(late).await;
     assert!(matches!(refused, Err(StoreError::Fenced)));

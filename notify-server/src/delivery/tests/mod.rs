@@ -10,6 +10,7 @@ mod devices;
 mod fairness;
 mod guard;
 mod local;
+mod on_crash;
 mod overlaps;
 mod pace;
 mod panics;

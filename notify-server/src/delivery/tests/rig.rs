@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::{Configured, Engine, EngineConfig, EngineDeps, ProviderSource};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
     Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, SharedProvider,
@@ -469,8 +469,6 @@ impl Rig {
 
     /// Subscribes a browser.
     pub(super) async fn browser(&self, name: &str, endpoint: &str) {
-        use crate::clock::Clock;
-        let now = self.clock.now();
         // The keys of RFC 8291, appendix A.
         let p256dh = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
         let subscription = notify_core::PushSubscription {
@@ -481,7 +479,17 @@ impl Rig {
             },
             ..Default::default()
         };
-        let mut request = notify_core::Subscribe::web(subscription);
+        self.subscribe(name, notify_core::Subscribe::web(subscription)).await;
+    }
+
+    /// Subscribes a chat.
+    pub(super) async fn chat(&self, name: &str, recipient: &str) {
+        self.subscribe(name, notify_core::Subscribe::chat(recipient)).await;
+    }
+
+    async fn subscribe(&self, name: &str, mut request: notify_core::Subscribe) {
+        use crate::clock::Clock;
+        let now = self.clock.now();
         request.device_id = Some(name.into());
         let made = DeviceId::new(name).unwrap();
         let valid = request.validate(now).unwrap();
@@ -614,6 +622,17 @@ impl Rig {
             Ok(record) => record,
             Err(_) => panic!("not in time: {:?} {:?}", self.statuses(), self.read(id).await),
         }
+    }
+
+    /// Waits until nothing is due or under way.
+    pub(super) async fn until_idle(&self) {
+        let mut progress = self.progress();
+        let waited = async {
+            while self.store.workload(self.clock.now()).await.unwrap().is_busy {
+                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("nothing is due in time");
     }
 
     /// Advances the clock step by step until that many attempts arrived. Between two steps the

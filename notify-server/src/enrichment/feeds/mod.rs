@@ -9,6 +9,8 @@
 
 mod charset;
 mod fetch;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod host_limiter;
 mod item;
 mod json;

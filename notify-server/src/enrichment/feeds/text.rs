@@ -82,6 +82,9 @@ pub(super) fn line(html: &str) -> Option<String> {
             if space == 1 && kept > 0 {
                 line.push(' ');
             }
+            if chars == TITLE_CHARS_MAX {
+                line.pop();
+            }
             line.extend(word.chars().take(kept));
             line.push('…');
             break;

@@ -26,7 +26,7 @@ use crate::provider_config::{ApnsConfig, BaseUrl};
 use crate::providers::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use crate::providers::{
     Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
-    Scope, SendResult, attempt_deadline, reason_from_status,
+    Scope, SendResult, attempt_deadline, message_id, reason_from_status,
 };
 use crate::reasons;
 
@@ -351,7 +351,7 @@ pub(super) fn classify(
 ) -> (SendResult, Refusal) {
     if *status == StatusCode::OK {
         let id = headers.get(crate::payload::apns::ID).and_then(|id| id.to_str().ok());
-        return (SendResult::Delivered { message_id: id.map(Box::from) }, Refusal::None);
+        return (SendResult::Delivered { message_id: id.and_then(message_id) }, Refusal::None);
     }
     let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
     let reason = body.reason.as_deref().unwrap_or_default();

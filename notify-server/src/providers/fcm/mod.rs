@@ -8,6 +8,8 @@ mod oauth;
 mod tests;
 
 pub(super) use oauth::TokenSources;
+#[cfg(any(test, fuzzing))]
+pub(super) use oauth::check_token_response;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use self::oauth::TokenSource;
 use super::transport::{Pools, ProviderResponse, Sender};
 use super::{
     Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
-    Scope, SendResult, attempt_deadline, reason_from_status,
+    Scope, SendResult, attempt_deadline, message_id, reason_from_status,
 };
 use crate::clock::SharedClock;
 use crate::outbound::retry_after;
@@ -233,7 +235,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
         // A body that is not JSON did not come from FCM.
         return match serde_json::from_slice::<Success>(&reply.body) {
             Ok(success) => {
-                SendResult::Delivered { message_id: success.name.map(String::into_boxed_str) }
+                SendResult::Delivered { message_id: success.name.as_deref().and_then(message_id) }
             }
             Err(_) => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
         };

@@ -240,6 +240,22 @@ fn parse_token_response(reply: &ProviderResponse, at: Reading) -> Result<CachedT
     Err(SendResult::Retry { reason, after, outcome: Processing::NotProcessed })
 }
 
+/// Checks the token in a response of the token endpoint.
+///
+/// # Errors
+/// The result of a message that was not sent, because the response has no token.
+#[cfg(any(test, fuzzing))]
+pub(in crate::providers) fn check_token_response(
+    reply: &ProviderResponse,
+    wall: Timestamp,
+) -> Result<(), SendResult> {
+    let token = parse_token_response(reply, Reading { now: wall, wall })?;
+    let life_ms = token.expires_at.ms_since(token.granted_at);
+    assert!((0..=LIFE_SECONDS_MAX * 1_000).contains(&life_ms), "{life_ms}");
+    assert!(token.bearer.is_sensitive());
+    Ok(())
+}
+
 fn cached_token(response: &TokenResponse, now: Timestamp) -> Option<CachedToken> {
     let mut bearer = HeaderValue::from_str(&format!("Bearer {}", response.access_token)).ok()?;
     bearer.set_sensitive(true);

@@ -28,7 +28,7 @@ use crate::providers::registry::WeakMap;
 use crate::providers::transport::{Pools, ProviderResponse, Sender};
 use crate::providers::{
     Address, CredentialCheck, Processing, Provider, ProviderLimit, Reason, RenderedBody,
-    RenderedMessage, Scope, SendResult, attempt_deadline, reason_from_status,
+    RenderedMessage, Scope, SendResult, attempt_deadline, message_id, reason_from_status,
 };
 use crate::reasons;
 
@@ -233,6 +233,15 @@ fn read_usage(headers: &HeaderMap) -> Option<Usage> {
     Some(Usage { percent, regain })
 }
 
+/// Checks that what the usage headers say is within its limits.
+#[cfg(any(test, fuzzing))]
+pub(super) fn check_usage(headers: &HeaderMap) {
+    let Some(Usage { percent, regain }) = read_usage(headers) else { return };
+    assert!(percent <= FULL_PERCENT, "{percent}");
+    let longest = Duration::from_secs(60 * REGAIN_MINUTES_MAX);
+    assert!(regain.is_none_or(|regain| regain <= longest), "{regain:?}");
+}
+
 /// Parses a header field as JSON; `None` if it is missing or invalid.
 fn read_json<T: DeserializeOwned>(headers: &HeaderMap, name: &str) -> Option<T> {
     serde_json::from_slice(headers.get(name)?.as_bytes()).ok()
@@ -400,9 +409,9 @@ const ROWS: &[(u64, SubcodeMatch, ErrorClass, &str)] = &[
 pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
     if reply.status == StatusCode::OK {
         return match serde_json::from_slice::<Success>(&reply.body) {
-            Ok(success) => {
-                SendResult::Delivered { message_id: success.message_id.map(String::into_boxed_str) }
-            }
+            Ok(success) => SendResult::Delivered {
+                message_id: success.message_id.as_deref().and_then(message_id),
+            },
             // The body is incomplete or not JSON. Meta may have accepted the message, and it would not
             // recognise a repeated message.
             Err(_) => SendResult::Retry {

@@ -300,7 +300,8 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classificat
             by_http_status(reply.status).with_retry_after(retry_after(&reply.headers, wall)),
         );
     };
-    if body.ok {
+    // Telegram never combines the two. Another program may do so in front of it, when it fails.
+    if body.ok && reply.status.is_success() {
         let id = body.result.and_then(|sent| sent.message_id);
         return plain(SendResult::Delivered { message_id: id.map(|id| id.to_string().into()) });
     }

@@ -151,6 +151,7 @@ fn a_success_carries_telegram_s_number_of_the_message() {
     let body = json!({"ok": true, "result": {"message_id": 17, "chat": {"id": 1}}}).to_string();
     assert_eq!(answer(200, &body), SendResult::Delivered { message_id: Some("17".into()) });
     assert_eq!(answer(200, "{\"ok\":true}"), SendResult::Delivered { message_id: None });
+    assert_eq!(answer(502, "{\"ok\":true}"), retry("http_502"), "the status contradicts the body");
 }
 
 #[test]

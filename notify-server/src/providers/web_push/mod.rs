@@ -30,7 +30,7 @@ use crate::providers::transport::{
 };
 use crate::providers::{
     Address, CredentialCheck, GappedMessage, Provider, Reason, RenderedBody, RenderedMessage,
-    Scope, SendResult, attempt_deadline, reason_from_status,
+    Scope, SendResult, attempt_deadline, message_id, reason_from_status,
 };
 use crate::push_service::service_of;
 use crate::reasons;
@@ -299,9 +299,6 @@ impl KnownService {
 /// Apple's code for any refused token.
 pub(super) const BAD_JWT_TOKEN: &str = "BadJwtToken";
 
-/// Longest id of a message that is kept, in bytes.
-const MESSAGE_ID_BYTES_MAX: usize = 512;
-
 /// Codes of Apple and Google for a refusal.
 const CODES: [&str; 12] = [
     BAD_JWT_TOKEN,
@@ -336,7 +333,7 @@ struct Refusal {
 pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
     let reason = || reason_of(reply);
     let answer = match reply.status.as_u16() {
-        200 | 201 | 202 | 204 => SendResult::Delivered { message_id: message_id(reply) },
+        200 | 201 | 202 | 204 => SendResult::Delivered { message_id: location(reply) },
         400 | 413 => SendResult::InvalidMessage { reason: reason() },
         401 | 403 => SendResult::ServiceRefused { reason: reason() },
         // A wrong path at the push service would look the same.
@@ -379,7 +376,6 @@ fn known_code(reply: &ProviderResponse) -> Option<Cow<'static, str>> {
 }
 
 /// The location of the message at the push service, which is its id (RFC 8030 section 5).
-fn message_id(reply: &ProviderResponse) -> Option<Box<str>> {
-    let location = reply.headers.get(LOCATION)?.to_str().ok()?;
-    (location.len() <= MESSAGE_ID_BYTES_MAX).then(|| location.into())
+fn location(reply: &ProviderResponse) -> Option<Box<str>> {
+    message_id(reply.headers.get(LOCATION)?.to_str().ok()?)
 }

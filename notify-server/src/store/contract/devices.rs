@@ -9,6 +9,7 @@ use notify_core::{
 use super::fixtures::{self, NOW, android, id, ios, registration};
 use super::{is_unknown, refusal};
 use crate::store::device::DEVICES_SCANNED_MAX;
+use crate::store::page::CursorCodec;
 use crate::store::{
     AppNo, Checkpoint, DeadAddress, DeviceFilter, DeviceKey, Operation,
     REGISTRATION_WRITTEN_EVERY_MS, Store,
@@ -350,6 +351,37 @@ async fn cursor_of_another_listing_is_refused(store: &Store) {
     }
 }
 
+/// The checksum of a cursor is not secret, so a caller can make a cursor of any position.
+#[apply(set_contract)]
+async fn cursor_of_an_invented_position_lists_nothing_else(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    fixtures::devices(store, fixtures::app(store).await, 2).await;
+    fixtures::tagged(store, app, "d000", "vip", true).await;
+    let request = |cursor| fixtures::next_page(10, Some(cursor));
+    for (position, count) in [(i64::MIN, 2), (-1, 2), (0, 2), (i64::MAX, 0)] {
+        let cursor = |list| CursorCodec { list, owner: app.0 }.encode_number(position);
+        for filter in [
+            DeviceFilter::default(),
+            DeviceFilter { state: Some(DeviceState::Enabled), ..DeviceFilter::default() },
+        ] {
+            let page = store.list_devices(app, filter, request(cursor("devices"))).await.unwrap();
+            assert_eq!(page.rows.len(), count, "{position}");
+        }
+        store.list_notifications(app, None, request(cursor("notifications"))).await.unwrap();
+        store.list_users(app, request(cursor("users"))).await.unwrap();
+        store.list_feeds(app, request(cursor("feeds"))).await.unwrap();
+    }
+    let cursor = |position: &str| {
+        let rows = vec![(position.to_owned(), ()), (String::new(), ())];
+        let codec = CursorCodec { list: "tags", owner: app.0 };
+        codec.page_by_text(rows, &fixtures::page(1)).next.unwrap()
+    };
+    assert_eq!(store.list_tags(app, request(cursor("a"))).await.unwrap().rows.len(), 1);
+    let refused = refusal(store.list_tags(app, request(cursor("a\0b"))).await);
+    assert!(refused.starts_with("cursor: "), "{refused}");
+}
+
 fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
     Subscription {
         device_id: device.map(id),
@@ -450,25 +482,28 @@ async fn device_keys_are_never_reused(store: &Store) {
 }
 
 #[apply(contract)]
-async fn languages_of_devices_are_read_by_key(store: &Store) {
+async fn translations_for_devices_are_found_by_key(store: &Store) {
     let app = fixtures::app(store).await;
-    for (name, language) in [("a", Some("de-AT")), ("b", None), ("c", Some("fr"))] {
+    for (name, language) in
+        [("a", Some("de-AT")), ("b", None), ("c", Some("fr")), ("d", Some("it"))]
+    {
         let mut device = android(name);
         device.details.language = language.map(Into::into);
         fixtures::registered(store, app, device).await;
     }
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, _) = fixtures::whole_page(store, &dispatch).await;
-    let languages = |keys: Vec<DeviceKey>| async {
-        let read = store.device_languages(keys).await.unwrap();
-        let mut read: Vec<_> = read.into_iter().collect();
-        read.sort();
-        read
+    let translations = |keys: Vec<DeviceKey>| async {
+        let languages = ["fr".to_owned(), "de".to_owned()].into();
+        let found = store.device_translations(keys, languages).await.unwrap();
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_unstable();
+        found
     };
-    let (first, last) = ((keys[0], "de-AT".into()), (keys[2], "fr".into()));
-    assert_eq!(languages(keys.clone()).await, [first.clone(), last.clone()]);
+    let expected = [(keys[0], 1), (keys[2], 0)];
+    assert_eq!(translations(keys.clone()).await, expected);
     // Keys that are far apart are looked up one by one.
-    let far = DeviceKey(keys[2].0 + 1_000_000);
-    assert_eq!(languages(vec![far, keys[2], keys[0]]).await, [first, last]);
-    assert_eq!(languages(Vec::new()).await, []);
+    let far = DeviceKey(keys[3].0 + 1_000_000);
+    assert_eq!(translations(vec![far, keys[2], keys[0]]).await, expected);
+    assert_eq!(translations(Vec::new()).await, []);
 }

@@ -286,6 +286,7 @@ pub(crate) fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
         at: NOW,
         lease_until: LEASE,
         finished: false,
+        intents: None,
     }
 }
 

@@ -10,8 +10,8 @@ use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::clock::ClockMark;
 use crate::store::{
-    AppNo, Checkpoint, Dispatch, NewReport, Outcome, Queue, REPLAY_KEPT_MS, RetentionCutoffs,
-    RetentionProgress, RetryOutcome, RetryResult, Store,
+    AppNo, AppQueue, Checkpoint, Dispatch, NewReport, Outcome, Queue, REPLAY_KEPT_MS,
+    RetentionCutoffs, RetentionProgress, RetryOutcome, RetryResult, Store,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -250,6 +250,43 @@ async fn queues_report_waiting_work(store: &Store) {
     let ready = Queue { retry_due: 2, oldest_due_at: Some(then), ..Queue::empty(android) };
     assert_eq!(of(android, then).await, ready);
     assert_eq!(of(web, then).await, Queue::empty(web), "there are no devices");
+}
+
+#[apply(contract)]
+async fn queues_of_applications_add_up_their_work(store: &Store) {
+    assert_eq!(store.app_queues(NOW).await.unwrap(), []);
+    let (shop_id, shop) = fixtures::named_app(store, "Shop").await;
+    let (cafe_id, cafe) = fixtures::named_app(store, "Cafe").await;
+    let apps = vec![(shop, shop_id), (cafe, cafe_id)];
+    assert_eq!(store.oldest_apps(2).await.unwrap(), apps);
+    assert_eq!(store.oldest_apps(1).await.unwrap(), apps[..1]);
+    let gone = AppNo(77);
+    let ids = store.app_ids(vec![cafe, gone]).await.unwrap();
+    assert_eq!(ids, [(cafe, Some(cafe_id)), (gone, None)]);
+    for app in [shop, cafe] {
+        fixtures::devices(store, app, 3).await;
+        let to_all = fixtures::broadcast(&[Platform::Android]);
+        fixtures::accepted(store, app, to_all).await;
+    }
+    let queue = |app, open| AppQueue { app, open, oldest_due_at: Some(NOW) };
+    assert_eq!(store.app_queues(NOW.plus_ms(-1)).await.unwrap(), [], "not due yet");
+    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 0), queue(cafe, 0)]);
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 0), queue(cafe, 0)]);
+    for no in started {
+        let dispatch = store.dispatch(no).await.unwrap();
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+        if keys[0].app() == shop {
+            let part = Checkpoint {
+                settled: vec![fixtures::sent(keys[0])],
+                retries: vec![fixtures::retry(keys[1])],
+                ..fixtures::checkpoint(page, 3)
+            };
+            store.checkpoint(part).await.unwrap();
+        }
+    }
+    // One delivery of the page is open, and one waits for its retry.
+    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 2), queue(cafe, 3)]);
 }
 
 #[apply(contract)]

@@ -94,10 +94,11 @@ mod servers;
 mod statistics;
 mod tags;
 mod tokens;
-mod unregistered;
+pub(in crate::store) mod unregistered;
 mod users;
 mod web;
 mod webhooks;
+mod workload;
 
 use crate::store::{SharedStore, Store, StoreError};
 

@@ -181,7 +181,7 @@ async fn outcomes_are_keyed_by_device(store: &Store) {
         ..fixtures::checkpoint(page, 4)
     };
     let page = store.checkpoint(first).await.unwrap();
-    assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[0], keys[2]]);
+    assert_eq!(store.settled_devices(&page).await.unwrap().done, [keys[0], keys[2]]);
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
     let left: Vec<DeviceKey> = left.iter().map(|device| device.key).collect();
     assert_eq!(left, [keys[0], keys[2], keys[3]]);
@@ -231,7 +231,7 @@ async fn removing_a_tag_does_not_shift_outcomes(store: &Store) {
     store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
     assert_eq!(left.iter().map(|device| device.key).collect::<Vec<_>>(), keys[1..]);
-    assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[1]]);
+    assert_eq!(store.settled_devices(&page).await.unwrap().done, [keys[1]]);
 }
 
 /// A dispatch to this many devices, with a page for each, and the last checkpoint of each page.
@@ -396,4 +396,33 @@ async fn pages_of_several_dispatches_are_claimed_at_once(store: &Store) {
     assert!(matches!(results.2, Err(StoreError::Fenced)), "{:?}", results.2);
     assert!(matches!(results.3, Err(StoreError::Fenced)), "{:?}", results.3);
     assert_eq!(store.unscanned_dispatches(10, NOW).await.unwrap(), []);
+}
+
+/// A checkpoint records to which devices messages are being sent, in place of those of the one before.
+#[apply(set_contract)]
+async fn intents_without_an_outcome_are_in_doubt(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let recorded =
+        |page, settled, intents| Checkpoint { settled, intents, ..fixtures::checkpoint(page, 4) };
+    let first = recorded(page, vec![], Some(vec![keys[0], keys[1], keys[2]]));
+    let page = store.checkpoint(first.clone()).await.unwrap();
+    assert_eq!(store.checkpoint(first).await.unwrap(), page, "a repetition");
+    let settled = store.settled_devices(&page).await.unwrap();
+    assert_eq!((settled.done, settled.in_doubt), (vec![], keys[..3].to_vec()));
+
+    let others = vec![fixtures::sent(keys[1])];
+    let page = store.checkpoint(recorded(page, others, None)).await.unwrap();
+    let settled = store.settled_devices(&page).await.unwrap();
+    assert_eq!((settled.done, settled.in_doubt), (vec![keys[1]], vec![keys[0], keys[2]]));
+
+    let next = recorded(page, vec![fixtures::sent(keys[0])], Some(vec![keys[3]]));
+    let page = store.checkpoint(next).await.unwrap();
+    let settled = store.settled_devices(&page).await.unwrap();
+    assert_eq!((settled.done, settled.in_doubt), (keys[..2].to_vec(), vec![keys[3]]));
+
+    let page = store.checkpoint(recorded(page, vec![], Some(vec![]))).await.unwrap();
+    assert_eq!(store.settled_devices(&page).await.unwrap().in_doubt, []);
 }

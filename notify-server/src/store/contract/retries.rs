@@ -5,10 +5,11 @@ use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::fixtures::{self, INSTANCE, LEASE, NOW, id};
 use crate::store::{
-    AppNo, Checkpoint, InstanceId, Outcome, RetryClaim, RetryOutcome, RetryResult, Store,
+    AppNo, Checkpoint, ClaimedRetry, InstanceId, Outcome, RetryClaim, RetryNo, RetryOutcome,
+    RetryResult, Store,
 };
 
-fn settled(no: crate::store::RetryNo, settled: Outcome) -> RetryOutcome {
+fn settled(no: RetryNo, settled: Outcome) -> RetryOutcome {
     let result = RetryResult::Final {
         settled,
         reason: Some("refused".into()),
@@ -282,7 +283,7 @@ async fn retries_of_several_lanes_are_claimed_and_settled_at_once(store: &Store)
     numbers.dedup();
     assert_eq!((numbers.len(), claimed[2].len()), (6, 2), "each is claimed once");
     assert!(claimed.iter().flatten().all(|retry| retry.device.is_some()));
-    let all = |claimed: &[crate::store::ClaimedRetry], outcome| -> Vec<RetryOutcome> {
+    let all = |claimed: &[ClaimedRetry], outcome| -> Vec<RetryOutcome> {
         claimed.iter().map(|retry| settled(retry.no, outcome)).collect()
     };
     // Results of a process that does not hold the retry are ignored.
@@ -326,4 +327,48 @@ async fn claimed_retries_have_their_devices(store: &Store) {
     let eligible: Vec<_> =
         claimed.iter().map(|retry| retry.device.as_ref().unwrap().eligible).collect();
     assert_eq!(eligible, [true, false, true, true, true, true]);
+}
+
+/// A retry whose message was being sent is in doubt, until a result is committed.
+#[apply(set_contract)]
+async fn retry_with_an_intent_is_in_doubt(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 3).await;
+    let first = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+    assert!(first.iter().all(|retry| !retry.is_in_doubt));
+    let numbers: Vec<RetryNo> = first.iter().map(|retry| retry.no).collect();
+    assert!(!store.record_intent(InstanceId(12), numbers[2]).await.unwrap());
+    for no in &numbers[..2] {
+        assert!(store.record_intent(INSTANCE, *no).await.unwrap());
+    }
+    let deferred = RetryResult::Deferred { due_at: NOW };
+    store
+        .settle_retries(INSTANCE, vec![RetryOutcome::of(numbers[1], deferred)], NOW)
+        .await
+        .unwrap();
+    let other = RetryClaim {
+        instance: InstanceId(12),
+        now: LEASE,
+        lease_until: LEASE.plus_ms(30_000),
+        ..fixtures::retry_claim(app)
+    };
+    let in_doubt = |retries: Vec<ClaimedRetry>| -> Vec<RetryNo> {
+        retries.into_iter().filter(|retry| retry.is_in_doubt).map(|retry| retry.no).collect()
+    };
+    assert_eq!(
+        in_doubt(store.claim_retries(other.clone()).await.unwrap()),
+        [numbers[0]],
+        "neither a retry of another process nor one that was given back"
+    );
+    let retried = RetryResult::Retry {
+        attempts: 2,
+        due_at: LEASE,
+        reason: "busy".into(),
+        unknown_outcomes: 0,
+    };
+    let outcome = RetryOutcome::of(numbers[0], retried);
+    store.settle_retries(InstanceId(12), vec![outcome], LEASE).await.unwrap();
+    assert!(!store.record_intent(InstanceId(12), numbers[0]).await.unwrap(), "given back");
+    let last = RetryClaim { now: LEASE.plus_ms(60_000), ..other };
+    assert_eq!(in_doubt(store.claim_retries(last).await.unwrap()), []);
 }

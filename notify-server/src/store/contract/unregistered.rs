@@ -6,7 +6,11 @@ use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Times
 use super::fixtures::{self, NOW, android, id};
 use crate::store::{AppNo, Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
 
-pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
+pub(in crate::store) fn report(
+    key: DeviceKey,
+    address: &str,
+    since: Option<Timestamp>,
+) -> DeadAddress {
     DeadAddress {
         key,
         address: address.into(),

@@ -10,6 +10,7 @@ use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::outcomes;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
+use crate::store::delivery::start::bytes_of_keys;
 use crate::store::device::{
     LastSeenBuffer, count_dead, count_revived, hour_of, inbound, registered_at, replace_moved,
 };
@@ -37,7 +38,7 @@ pub(in crate::store) fn commit(
             "update pages set checkpoint_no = checkpoint_no + 1, lease_until = ?4, targeted = ?5,
              excluded = ?6, finished = ?7, sent = sent + ?8, failed = failed + ?9,
              unregistered = unregistered + ?10, expired = expired + ?11, canceled = canceled + ?12,
-             retrying = retrying + ?13
+             retrying = retrying + ?13, intents = coalesce(?14, intents)
              where no = ?1 and epoch = ?2 and checkpoint_no = ?3 and finished = 0",
         )?
         .execute(params![
@@ -54,6 +55,7 @@ pub(in crate::store) fn commit(
             counts[3],
             counts[4],
             retries,
+            checkpoint.intents.as_ref().map(|keys| bytes_of_keys(keys.iter().copied())),
         ])?;
     if updated == 0 {
         return resolve_conflict(tx, checkpoint);
@@ -86,15 +88,8 @@ pub(in crate::store) fn commit(
             PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::apply_delta(tx, page.dispatch, delta, checkpoint.at)?;
     }
-    // A delivery that was in flight when the dispatch was canceled must not be retried, and that of a
-    // paused one must wait.
     if retries > 0 {
-        let (is_canceled, is_paused) = interventions_of(tx, page.dispatch)?;
-        if is_canceled {
-            settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
-        } else if is_paused {
-            settle::hold_retries(tx, page.dispatch)?;
-        }
+        hold_or_cancel_retries(tx, page.dispatch, checkpoint.at)?;
     }
     Ok(OpenPage {
         checkpoint_no: page.checkpoint_no + 1,
@@ -195,6 +190,23 @@ pub(in crate::store) fn failure_reason(settled: Outcome, reason: Option<&str>) -
     match settled {
         Outcome::Failed | Outcome::Unregistered => Some(reason.unwrap_or(settled.as_str())),
         Outcome::Sent | Outcome::Expired | Outcome::Canceled => None,
+    }
+}
+
+/// Cancels the new retries of a dispatch that was canceled while they were in flight, and lets those of a
+/// paused one wait.
+fn hold_or_cancel_retries(
+    tx: &mut WriteTx<'_>,
+    dispatch: DispatchNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let (is_canceled, is_paused) = interventions_of(tx, dispatch)?;
+    if is_canceled {
+        settle::cancel_retries_of_dispatch(tx, dispatch, at)
+    } else if is_paused {
+        settle::hold_retries(tx, dispatch)
+    } else {
+        Ok(())
     }
 }
 

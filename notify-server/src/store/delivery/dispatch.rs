@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use notify_core::{
-    AnswerId, AppId, AttributeValue, Condition, IosEnv, NotificationId, Platform, Timestamp,
+    AnswerId, AppId, AttributeValue, Condition, IosEnv, NotificationId, OnCrash, Platform,
+    Timestamp, find_language,
 };
 
+use crate::store::app::on_crash_at;
 use crate::store::delivery::matching::{Keys, Matcher, Matching, attribute_rows, range_of};
 use crate::store::delivery::start::{keys_of, users_of};
 use crate::store::device::attributes;
@@ -32,6 +34,8 @@ pub struct Dispatch {
     pub app_id: AppId,
     /// The name of the application. It is the title of a notification that has none.
     pub app_name: String,
+    /// What happens to messages that a crash interrupts, if their platform cannot recognise a repeat.
+    pub on_crash: OnCrash,
     /// The platform.
     pub platform: Platform,
     /// The body of the request, from which the payload is rendered.
@@ -314,7 +318,8 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
              p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
-             n.ttl_seconds, d.portion, n.started_at, d.named_users, n.audience, d.paused_until
+             n.ttl_seconds, d.portion, n.started_at, d.named_users, n.audience, d.paused_until,
+             a.on_crash
              from dispatches d join notifications n on n.no = d.notification_no
              join apps a on a.no = n.app_no
              left join polls p on p.notification_no = n.no
@@ -442,6 +447,7 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
         portion: Portion::from_code(row.get(17)?),
         started_at: Timestamp(row.get(18)?),
         paused_until: row.get::<Option<i64>>(21)?.map(Timestamp),
+        on_crash: on_crash_at(row, 22)?,
     })
 }
 
@@ -793,19 +799,25 @@ pub(super) fn read_device(
     Ok(Some(device))
 }
 
-/// Reads the languages of devices. `keys` are sorted. A device without a language is left out.
-pub(super) fn languages(
+/// Finds the translation for each device: the place among `languages` of the one that fits the language of
+/// the device. A device that no translation fits is left out. `keys` are sorted.
+pub(super) fn translations(
     connection: &Connection,
     keys: &[i64],
-) -> Result<HashMap<DeviceKey, Box<str>>, StoreError> {
-    let read = |row: &Row<'_>| Ok((DeviceKey(row.get(0)?), row.get::<String>(1)?.into_boxed_str()));
-    let languages = match range_of(keys) {
+    languages: &[String],
+) -> Result<HashMap<DeviceKey, usize>, StoreError> {
+    let read = |row: &Row<'_>| {
+        let found = find_language(languages, &row.get::<String>(1)?);
+        found.map(|place| Ok((DeviceKey(row.get(0)?), place))).transpose()
+    };
+    let found = match range_of(keys) {
         Some([first, last]) => connection
             .prepare_cached(
                 "select key, language from device_fields
                  where key >= ?1 and key <= ?2 and language is not null",
             )?
             .query_map([first, last], read)?
+            .filter_map(Result::transpose)
             .collect::<sql::Result<HashMap<_, _>>>()?,
         None => connection
             .prepare_cached(&format!(
@@ -813,9 +825,10 @@ pub(super) fn languages(
                  where key in {NUMBERS} and language is not null"
             ))?
             .query_map([list_of(keys)], read)?
+            .filter_map(Result::transpose)
             .collect::<sql::Result<HashMap<_, _>>>()?,
     };
-    Ok(languages)
+    Ok(found)
 }
 
 /// Reads the attributes with these names of devices: for each device that has one, the values in the order

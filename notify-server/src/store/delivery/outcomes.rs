@@ -10,9 +10,13 @@
 //!                                  then, if the code is `sent with an id`: length bytes
 //! word   = 0: no reason, n: the n-th word of the chunk
 //! ```
+//!
+//! The words are in the order in which the entries use them. Each list of outcomes has exactly one
+//! encoding: bytes that [`encode`] does not write are damaged, and [`decode`] refuses them.
 
 use std::borrow::Cow;
 
+use crate::store::key::SEQUENCE_MAX;
 use crate::store::sql::error::internal;
 use crate::store::{DeviceKey, StoreError};
 
@@ -169,15 +173,21 @@ pub(in crate::store) fn decode(
 
 fn decode_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
     let rest = &mut chunk;
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<&str> = Vec::new();
     for _ in 0..read_number(rest)? {
-        reasons.push(read_text(rest)?.to_owned());
+        let word = read_text(rest)?;
+        if reasons.contains(&word) {
+            return None;
+        }
+        reasons.push(word);
     }
     let mut outcomes = Vec::new();
     let mut sequence = from.sequence();
+    let mut reasons_used = 0;
     while !rest.is_empty() {
         let entry = read_number(rest)?;
-        sequence = sequence.checked_add(i64::try_from(entry >> CODE_BITS).ok()?)?;
+        let distance = i64::try_from(entry >> CODE_BITS).ok().filter(|distance| *distance > 0)?;
+        sequence = sequence.checked_add(distance).filter(|sequence| *sequence <= SEQUENCE_MAX)?;
         let code = entry & ((1 << CODE_BITS) - 1);
         let key = DeviceKey::new(from.app(), from.platform(), sequence);
         if code == u64::from(Outcome::Sent.code()) {
@@ -191,14 +201,19 @@ fn decode_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>>
             code => Outcome::from_code(u8::try_from(code).ok()?)?,
         };
         let attempts = u16::try_from(read_number(rest)?).ok()?;
-        let reason = match read_number(rest)? {
-            0 => None,
-            index => Some(Cow::Owned(reasons.get(usize::try_from(index).ok()? - 1)?.clone())),
+        let word = usize::try_from(read_number(rest)?).ok()?;
+        if word > reasons_used + 1 || code == SENT_WITH_DETAILS && (attempts, word) == (1, 0) {
+            return None;
+        }
+        reasons_used = reasons_used.max(word);
+        let reason = match word.checked_sub(1) {
+            None => None,
+            Some(index) => Some(Cow::Owned((*reasons.get(index)?).to_owned())),
         };
         let message_id = if code == SENT_WITH_ID { Some(read_text(rest)?.into()) } else { None };
         outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
     }
-    Some(outcomes)
+    (reasons_used == reasons.len()).then_some(outcomes)
 }
 
 fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
@@ -216,14 +231,17 @@ fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
+/// Reads a number. Returns `None` if it is longer than necessary or does not fit.
 fn read_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
+        let bits = u64::from(byte & 0x7f);
+        number |= bits << shift;
         if byte & 0x80 == 0 {
-            return Some(number);
+            let is_shortest = shift == 0 || bits > 0;
+            return (is_shortest && number >> shift == bits).then_some(number);
         }
     }
     None
@@ -302,12 +320,55 @@ mod tests {
     fn a_damaged_chunk_is_an_error_not_a_panic() {
         let chunk =
             encode(key(0), &[outcome(1, Outcome::Failed, Some("InternalServerError"))]).unwrap();
-        // A chunk that is cut directly after its words is valid and has no entries. Cut anywhere
-        // else, it is damaged. The words are their number, and each has its length before it.
-        let words_end = 1 + 1 + "InternalServerError".len();
         for end in 0..chunk.len() {
-            assert_eq!(decode(key(0), &chunk[..end]).is_ok(), end == words_end, "cut at {end}");
+            assert!(decode(key(0), &chunk[..end]).is_err(), "cut at {end}");
         }
         assert!(decode(key(0), &[0xff; 12]).is_err());
+    }
+
+    #[test]
+    fn only_bytes_that_are_written_are_read() {
+        // No words; sent, at distance 1: `0, 1 << 3`. Failed, after 2 attempts: `0, 1 << 3 | 1, 2, 0`.
+        let rows: &[(&[u8], bool, &str)] = &[
+            (&[0], true, "no outcome"),
+            (&[0, 8], true, "sent"),
+            (&[0, 9, 2, 0], true, "failed"),
+            (&[0, 15, 2, 0], true, "sent after two attempts"),
+            (&[1, 1, b'a', 9, 1, 1], true, "failed with a reason"),
+            (&[1, 1, b'a', 9, 1, 1, 9, 1, 1], true, "two with the same reason"),
+            (&[2, 1, b'a', 1, b'b', 9, 1, 1, 9, 1, 2], true, "two reasons"),
+            (&[0, 0x88, 0], false, "a number that is longer than necessary"),
+            (&[0x80, 0, 8], false, "a count that is longer than necessary"),
+            (&[0, 0], false, "distance 0"),
+            (&[0, 8, 0], false, "the same device twice"),
+            (&[0, 15, 1, 0], false, "details of a sent delivery that has none"),
+            (&[0, 13, 1, 0], false, "an unknown code"),
+            (&[0, 9, 1, 1], false, "a reason without a word"),
+            (&[1, 1, b'a', 8], false, "a word without a use"),
+            (&[2, 1, b'a', 1, b'a', 9, 1, 1, 9, 1, 2], false, "a word twice"),
+            (&[2, 1, b'a', 1, b'b', 9, 1, 2, 9, 1, 1], false, "words in another order"),
+            (&[1, 1, 0xff, 9, 1, 1], false, "a word that is not UTF-8"),
+            (&[0, 9, 0x80, 0x80, 4, 0], false, "65,536 attempts"),
+        ];
+        for (chunk, is_valid, what) in rows {
+            let decoded = decode(key(40), chunk);
+            assert_eq!(decoded.is_ok(), *is_valid, "{what}");
+            if let Ok(outcomes) = decoded {
+                assert_eq!(encode(key(40), &outcomes).unwrap(), *chunk, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_names_no_device_beyond_the_last_sequence() {
+        for (distance, is_valid) in [(9, true), (10, true), (11, false), (1 << 60, false)] {
+            let mut chunk = vec![0];
+            write_number(&mut chunk, distance << CODE_BITS);
+            let decoded = decode(key(SEQUENCE_MAX - 10), &chunk);
+            assert_eq!(decoded.is_ok(), is_valid, "{distance}");
+        }
+        // The tenth byte of a number has only one bit.
+        let too_large = [&[0][..], &[0x88], &[0x80; 8], &[2]].concat();
+        assert!(decode(key(0), &too_large).is_err());
     }
 }

@@ -7,6 +7,7 @@ use notify_core::{IosEnv, Timestamp};
 use crate::store::delivery::outcomes;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
+use crate::store::delivery::start::keys_of;
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count, unexpected_value};
 use crate::store::sql::writer::WriteTx;
@@ -173,6 +174,18 @@ pub struct Checkpoint {
     pub lease_until: Timestamp,
     /// Whether the page is finished.
     pub finished: bool,
+    /// The devices to which messages are being sent from now on, in place of those of the last
+    /// checkpoint; `None` if they are not recorded.
+    pub intents: Option<Vec<DeviceKey>>,
+}
+
+/// The devices of a page to which the next process sends nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettledDevices {
+    /// The devices with an outcome or a retry, sorted.
+    pub done: Vec<DeviceKey>,
+    /// The devices without an outcome or a retry to which a message was being sent.
+    pub in_doubt: Vec<DeviceKey>,
 }
 
 /// Makes a process the owner of its own open pages and those of dead servers, and releases the
@@ -268,11 +281,24 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
 /// first.
 const SUPERSEDING_MAX: i64 = 16;
 
-/// Reads the devices of a page that have an outcome or a retry, sorted.
-pub(super) fn settled_keys(
+/// Reads the devices of a page to which the next process sends nothing.
+pub(super) fn settled_devices(
     connection: &Connection,
     page: &OpenPage,
-) -> Result<Vec<DeviceKey>, StoreError> {
+) -> Result<SettledDevices, StoreError> {
+    let done = settled_keys(connection, page)?;
+    let intents: Option<Vec<u8>> = connection
+        .prepare_cached("select intents from pages where no = ?1")?
+        .query_row([page.no.0], |row| row.get(0))
+        .optional()?
+        .flatten();
+    let mut in_doubt = intents.as_deref().map_or_else(Vec::new, keys_of);
+    in_doubt.retain(|key| done.binary_search(key).is_err());
+    Ok(SettledDevices { done, in_doubt })
+}
+
+/// Reads the devices of a page that have an outcome or a retry, sorted.
+fn settled_keys(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
     let outcomes = outcomes_of_page(connection, page.no, page.from)?;
     let mut keys: Vec<DeviceKey> = outcomes.into_iter().map(|(outcome, _)| outcome.key).collect();
     let mut retries =

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Platform, Timestamp};
 
+use crate::reasons::OUTCOME_UNKNOWN;
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
@@ -77,6 +78,9 @@ pub struct ClaimedRetry {
     pub first_attempt_at: Timestamp,
     /// The number of attempts whose result is unknown.
     pub unknown_outcomes: u16,
+    /// Whether the process that claimed the retry before has recorded that it sends the message, and no
+    /// result.
+    pub is_in_doubt: bool,
 }
 
 /// The result of a claimed retry.
@@ -131,6 +135,19 @@ impl RetryOutcome {
     #[must_use]
     pub fn of(no: RetryNo, result: RetryResult) -> Self {
         Self { no, result, dead: None, moved: None, verified: None }
+    }
+
+    /// The result of a retry that is in doubt, whose message must not be sent again; `None` if it is not in
+    /// doubt.
+    #[must_use]
+    pub fn of_doubt(retry: &ClaimedRetry) -> Option<Self> {
+        let result = RetryResult::Final {
+            settled: Outcome::Failed,
+            reason: Some(OUTCOME_UNKNOWN.into()),
+            attempts: retry.attempts.saturating_add(1),
+            message_id: None,
+        };
+        retry.is_in_doubt.then(|| Self::of(retry.no, result))
     }
 
     /// When the retry is due next; `None` if the delivery has ended.
@@ -278,7 +295,7 @@ fn claim_retry(
     // temporary table each time.
     let claimed = tx
         .prepare_cached(
-            "select dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes
+            "select dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes, has_intent
              from retries where no = ?1",
         )?
         .query_row([no.0], |row| {
@@ -290,6 +307,7 @@ fn claim_retry(
                 attempts: row.get(2)?,
                 first_attempt_at: Timestamp(row.get(3)?),
                 unknown_outcomes: row.get(4)?,
+                is_in_doubt: row.get(5)?,
             })
         })?;
     tx.prepare_cached("update retries set epoch = ?2, claimable_at = ?3 where no = ?1")?
@@ -306,6 +324,21 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
         )?
         .query_row([dispatch.0], |row| row.get(0))?;
     Ok(tag)
+}
+
+/// Records that the message of a claimed retry is being sent from now on. Returns false if the retry has
+/// ended or another process has claimed it.
+pub(super) fn record_intent(
+    tx: &Connection,
+    instance: InstanceId,
+    no: RetryNo,
+) -> Result<bool, StoreError> {
+    let recorded = tx
+        .prepare_cached(
+            "update retries set has_intent = 1 where no = ?1 and epoch = ?2 and outcome is null",
+        )?
+        .execute([no.0, instance.0])?;
+    Ok(recorded > 0)
 }
 
 /// Commits the results of claimed retries.
@@ -404,7 +437,7 @@ fn apply_result<'o>(
         }
         RetryResult::Deferred { due_at } => {
             tx.prepare_cached(
-                "update retries set due_at = ?3, epoch = null, claimable_at = coalesce(
+                "update retries set due_at = ?3, epoch = null, has_intent = 0, claimable_at = coalesce(
                   (select d.paused_until from dispatches d where d.no = dispatch_no), ?3)
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?
@@ -413,7 +446,7 @@ fn apply_result<'o>(
         RetryResult::Retry { attempts, due_at, reason, unknown_outcomes } => {
             tx.prepare_cached(
                 "update retries set attempts = ?3, due_at = ?4, reason = ?5, unknown_outcomes = ?6,
-                 epoch = null, claimable_at = coalesce(
+                 epoch = null, has_intent = 0, claimable_at = coalesce(
                   (select d.paused_until from dispatches d where d.no = dispatch_no), ?4)
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use notify_core::{AppId, CanaryPlan, NotificationId, Platform, Timestamp};
+use notify_core::{AppId, CanaryPlan, NotificationId, OnCrash, Platform, Timestamp};
 
 use crate::failpoint::{self, Stage};
+use crate::store::app::on_crash_at;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::delivery::{canary, dispatch, page, retry, zones};
@@ -41,6 +42,7 @@ struct Rendering {
     id: String,
     app_id: AppId,
     app_name: String,
+    on_crash: OnCrash,
     request: String,
     tag: Option<String>,
     ttl_seconds: u32,
@@ -144,7 +146,8 @@ fn read_due(
              coalesce(n.audience_until, a.device_sequence), n.due_at,
              n.names_devices = 1 and n.audience is null
              and not exists (select 1 from polls p where p.notification_no = n.no),
-             n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null, n.canary
+             n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null, n.canary,
+             a.on_crash
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
@@ -171,6 +174,7 @@ fn read_due(
                     request: request.clone(),
                     tag: row.get(10)?,
                     ttl_seconds: row.get(11)?,
+                    on_crash: on_crash_at(row, 14)?,
                 }),
                 Some(_) | None => None,
             };
@@ -338,6 +342,7 @@ fn open_single(
         app: due.app,
         app_id: rendering.app_id,
         app_name: rendering.app_name,
+        on_crash: rendering.on_crash,
         platform: part.platform,
         request: rendering.request,
         poll_public_id: None,
@@ -438,9 +443,7 @@ pub(super) fn insert_dispatch(
     due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
     let named = part.named.as_ref();
-    let named_bytes = named.map(|devices| {
-        devices.iter().flat_map(|device| device.key.0.to_be_bytes()).collect::<Vec<u8>>()
-    });
+    let named_bytes = named.map(|devices| bytes_of_keys(devices.iter().map(|device| device.key)));
     // Either every device has a named user, or none has.
     let users: Option<Vec<UserNo>> =
         named.and_then(|devices| devices.iter().map(|device| device.user).collect());
@@ -478,7 +481,12 @@ pub(in crate::store) fn users_of(bytes: &[u8]) -> Vec<UserNo> {
     users.iter().map(|user| UserNo(i64::from_be_bytes(*user))).collect()
 }
 
-/// Decodes the keys of named devices, which [`insert_dispatch`] writes as 8 big-endian bytes each.
+/// Encodes the keys of devices, 8 big-endian bytes each.
+pub(in crate::store) fn bytes_of_keys(keys: impl Iterator<Item = DeviceKey>) -> Vec<u8> {
+    keys.flat_map(|key| key.0.to_be_bytes()).collect()
+}
+
+/// Decodes the keys of devices that [`bytes_of_keys`] encodes.
 pub(in crate::store) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
     let (keys, _) = bytes.as_chunks::<8>();
     keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()

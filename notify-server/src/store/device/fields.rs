@@ -7,7 +7,7 @@ use crate::store::sql::{Connection, params};
 use crate::store::{DeviceKey, StoreError};
 
 /// The fields of a registration that conditions compare.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(in crate::store) struct ConditionFields {
     pub(in crate::store) country: Option<String>,
     pub(in crate::store) language: Option<String>,
@@ -18,18 +18,41 @@ pub(in crate::store) struct ConditionFields {
 }
 
 impl ConditionFields {
-    pub(super) fn of(details: &DeviceDetails, timezone: Option<i32>) -> Self {
-        Self {
-            country: details.country.clone(),
-            language: details.language.clone(),
-            app_version: details.app_version.clone(),
-            os_version: details.os_version.clone(),
-            timezone,
-        }
+    pub(super) fn of(details: DeviceDetails, timezone: Option<i32>) -> Self {
+        let DeviceDetails { country, language, app_version, os_version, .. } = details;
+        Self { country, language, app_version, os_version, timezone }
     }
 }
 
-/// Writes the fields of a device. Does not change its user.
+/// Replaces the fields of a registered device, which has a row since its first registration or since
+/// migration 17. Does not change its user.
+pub(super) fn replace(
+    tx: &Connection,
+    key: DeviceKey,
+    fields: &ConditionFields,
+    registered_at: Timestamp,
+) -> Result<(), StoreError> {
+    // Cheaper than an insert that resolves its conflict.
+    let replaced = tx
+        .prepare_cached(
+            "update device_fields set country = ?2, language = ?3, app_version = ?4, os_version = ?5,
+             timezone = ?6, registered_at = max(registered_at, ?7) where key = ?1",
+        )?
+        .execute(params![
+            key.0,
+            fields.country,
+            fields.language,
+            fields.app_version,
+            fields.os_version,
+            fields.timezone,
+            registered_at.as_ms(),
+        ])?;
+    debug_assert_eq!(replaced, 1, "every device has fields");
+    Ok(())
+}
+
+/// Writes the fields of a device with a new key. A device that changes its platform has some already. Does
+/// not change its user.
 pub(super) fn write(
     tx: &Connection,
     key: DeviceKey,

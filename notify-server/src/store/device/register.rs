@@ -206,7 +206,7 @@ fn replace(
         stored.auth,
         at.as_ms()
     ])?;
-    fields::write(tx, key, &wanted.condition_fields, row.created_at, at)?;
+    fields::replace(tx, key, &wanted.condition_fields, at)?;
     let enabled = !stored.push_disabled && (clears_report || !row.dead);
     counts::apply_change(
         tx,

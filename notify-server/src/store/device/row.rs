@@ -197,17 +197,17 @@ impl DeviceUpsert {
         app: AppNo,
         registration: Registration,
     ) -> Result<Self, StoreError> {
-        let condition_fields =
-            ConditionFields::of(&registration.details, registration.timezone_minutes);
-        Self::new(
+        let upsert = Self::new(
             app,
             registration.device_id,
             registration.endpoint,
             registration.push_disabled,
             registration.utc_offset_minutes,
             &registration.details,
-        )
-        .map(|upsert| Self { condition_fields, user: registration.user_id, ..upsert })
+        )?;
+        let condition_fields =
+            ConditionFields::of(registration.details, registration.timezone_minutes);
+        Ok(Self { condition_fields, user: registration.user_id, ..upsert })
     }
 
     /// The device of a subscription. It has the id `generated_id` if the subscription has no id.
@@ -225,9 +225,9 @@ impl DeviceUpsert {
             user_id,
         } = subscription;
         let device_id = device_id.unwrap_or(generated_id);
-        let condition_fields = ConditionFields::of(&details, timezone_minutes);
-        Self::new(app, device_id, endpoint, false, utc_offset_minutes, &details)
-            .map(|upsert| Self { condition_fields, user: user_id, ..upsert })
+        let upsert = Self::new(app, device_id, endpoint, false, utc_offset_minutes, &details)?;
+        let condition_fields = ConditionFields::of(details, timezone_minutes);
+        Ok(Self { condition_fields, user: user_id, ..upsert })
     }
 
     fn new(
@@ -265,7 +265,7 @@ impl DeviceUpsert {
         }
         let address_hash =
             fields.address.as_ref().map(|address| address_hash(app, platform, address));
-        let condition_fields = ConditionFields::of(details, None);
+        let condition_fields = ConditionFields::default();
         Ok(Self { device_id, platform, fields, address_hash, condition_fields, user: None })
     }
 }

@@ -89,6 +89,8 @@ pub struct DeviceFacts {
     pub has_tag: bool,
     /// Whether it belonged to a named user when the notification became due, and no longer does.
     pub user_changed: bool,
+    /// Whether a user is logged in on it.
+    pub is_logged_in: bool,
     /// The first condition of the audience that the device does not meet, as an expression.
     pub unmet: Option<String>,
     /// Whether the user turned push off.
@@ -227,7 +229,9 @@ pub(super) fn read(
         }
         None => None,
     };
-    let device = DeviceFacts { is_named, has_tag, user_changed, unmet, ..device_facts };
+    let is_logged_in = current_user.is_some();
+    let device =
+        DeviceFacts { is_named, has_tag, user_changed, is_logged_in, unmet, ..device_facts };
     Ok(DeliveryFacts { notification, device, progress, canary })
 }
 
@@ -394,6 +398,7 @@ fn read_device(
                 is_named: false,
                 has_tag: false,
                 user_changed: false,
+                is_logged_in: false,
                 unmet: None,
                 push_disabled: row.get(1)?,
                 dead: row.get::<Option<String>>(2)?.zip(dead_at),

@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 
-use super::session::{Session, WRITE_LOCK, parameters};
+use super::session::{INSTALLATION_LOCK, Session, parameters};
 use super::statements::{StatementKind, type_of};
 use crate::store::sql::{Result, Type, Value};
 
@@ -23,9 +23,9 @@ impl Session {
         self.execute_batch("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
     }
 
-    /// Takes the lock of write transactions for the lifetime of this session.
+    /// Takes the lock of the installation for the lifetime of this session.
     pub(in crate::store) fn block_writers(&self) -> Result<()> {
-        self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
+        self.execute_batch(&format!("select pg_advisory_lock({INSTALLATION_LOCK})"))
     }
 
     /// Runs a statement and returns its rows, up to the row with which they reach `bytes` bytes.

@@ -8,7 +8,7 @@ use crate::store::sql::{Result, Row};
 
 /// The number of the advisory lock of the installation, as SQL. Every write transaction holds it: a
 /// row-by-row write to the whole installation exclusively, all others shared.
-pub(super) const WRITE_LOCK: &str = "current_setting('notify.write_lock')::bigint";
+pub(super) const INSTALLATION_LOCK: &str = "current_setting('notify.installation_lock')::bigint";
 /// The number of the first advisory lock of applications, as SQL.
 pub(super) const APP_LOCKS: &str = "current_setting('notify.app_locks')::bigint";
 /// The number of the advisory lock of migrations, as SQL.
@@ -18,7 +18,7 @@ pub(super) const CHANNEL: &str = "current_setting('notify.channel')";
 
 /// The lock numbers and the channel of the schema `public`. Earlier versions use these
 /// except `APP_LOCKS_OF_PUBLIC` in every schema.
-pub(super) const WRITE_LOCK_OF_PUBLIC: i64 = 0x6e6f_7469_6679_0001;
+pub(super) const INSTALLATION_LOCK_OF_PUBLIC: i64 = 0x6e6f_7469_6679_0001;
 const MIGRATION_LOCK_OF_PUBLIC: i64 = 0x6e6f_7469_6679_0002;
 pub(super) const APP_LOCKS_OF_PUBLIC: i64 = 0x6e6f_7469_6679_0100;
 const CHANNEL_OF_PUBLIC: &str = "notify_changes";
@@ -28,11 +28,11 @@ const CHANNEL_OF_PUBLIC: &str = "notify_changes";
 const SCHEMA_NUMBER: &str = "case current_schema() when 'public' then 0
     else quote_ident(current_schema())::regnamespace::oid::bigint end";
 
-/// Sets [`WRITE_LOCK`], [`APP_LOCKS`], [`MIGRATION_LOCK`] and [`CHANNEL`] for the lifetime of a session.
+/// Sets [`INSTALLATION_LOCK`], [`APP_LOCKS`], [`MIGRATION_LOCK`] and [`CHANNEL`] for the lifetime of a session.
 /// Without a schema they are not set, and the statements that use them fail.
 pub(super) fn name_locks(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
-        "select set_config('notify.write_lock', ((no << 16) + {WRITE_LOCK_OF_PUBLIC})::text, false),
+        "select set_config('notify.installation_lock', ((no << 16) + {INSTALLATION_LOCK_OF_PUBLIC})::text, false),
             set_config('notify.app_locks', ((no << 16) + {APP_LOCKS_OF_PUBLIC})::text, false),
             set_config('notify.migration_lock', ((no << 16) + {MIGRATION_LOCK_OF_PUBLIC})::text, false),
             set_config('notify.channel', {channel}, false)

@@ -4,8 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::failure::Failure;
-pub(super) use super::schema::{APP_LOCKS, WRITE_LOCK};
+pub(super) use super::schema::{APP_LOCKS, INSTALLATION_LOCK};
 use super::statements::{StatementKind, Statements};
 use crate::store::AppNo;
 use crate::store::sql::{Error, Result, Value, WriteScope};
@@ -71,10 +71,12 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
 
 /// Takes the lock of the installation and locks of applications in shared mode, in this order. One
 /// statement, so that one time limit applies to all of them.
-const LOCK_SHARED: &str = "select pg_advisory_xact_lock_shared(no) from unnest(
-    array[current_setting('notify.write_lock')::bigint]
-    || (select array_agg(current_setting('notify.app_locks')::bigint + app)
-        from unnest($1::bigint[]) app)) no";
+static LOCK_SHARED: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select pg_advisory_xact_lock_shared(no) from unnest(array[{INSTALLATION_LOCK}]
+         || (select array_agg({APP_LOCKS} + app) from unnest($1::bigint[]) app)) no"
+    )
+});
 /// Reads the mark of a move. A statement of its own, after the lock: its snapshot shows what the last
 /// holder of the lock has committed.
 const FIND_MARK: &str = "select no from moves";
@@ -331,7 +333,7 @@ impl Session {
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<SetBegin> {
-        let lock = self.prepared_set(LOCK_SHARED)?;
+        let lock = self.prepared_set(&LOCK_SHARED)?;
         let mark = self.prepared_set(FIND_MARK)?;
         let statement = self.prepared_set(sql)?;
         let app_locks: Vec<i64> = scope.app_locks().numbers().collect();
@@ -465,11 +467,11 @@ impl Session {
 /// cannot cause deadlocks. One statement, so that one time limit applies to all locks.
 fn lock_exclusively(scope: WriteScope) -> String {
     match scope {
-        WriteScope::Installation => format!("select pg_advisory_xact_lock({WRITE_LOCK})"),
+        WriteScope::Installation => format!("select pg_advisory_xact_lock({INSTALLATION_LOCK})"),
         WriteScope::Apps(locks) => {
             let numbers: Vec<_> = locks.numbers().map(|number| number.to_string()).collect();
             format!(
-                "select pg_advisory_xact_lock_shared({WRITE_LOCK})::text
+                "select pg_advisory_xact_lock_shared({INSTALLATION_LOCK})::text
                  union all select pg_advisory_xact_lock({APP_LOCKS} + app)::text
                  from unnest(array[{}]::bigint[]) app",
                 numbers.join(",")

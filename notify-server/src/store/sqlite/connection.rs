@@ -42,17 +42,10 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens the connection of the writer without syncs, for tests that only simulate crashes of the
 /// process.
-#[cfg(any(test, feature = "testing"))]
 pub(super) fn open_unsynced_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open_writer(path)?;
-    disable_syncs(&connection)?;
+    connection.pragma_update(None, "synchronous", "off")?;
     Ok(connection)
-}
-
-/// Disables the syncs of a connection.
-#[cfg(any(test, feature = "testing"))]
-pub(super) fn disable_syncs(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "synchronous", "off")
 }
 
 /// Opens a read-only connection.

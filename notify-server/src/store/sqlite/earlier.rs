@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::migrate::{latest, make_version, sql_of};
 
 /// The rows to insert into the tables that each version added, from version 1 on.
-const ROWS: [&str; 20] = [
+const ROWS: [&str; 21] = [
     include_str!("earlier/V0001.sql"),
     include_str!("earlier/V0002.sql"),
     include_str!("earlier/V0003.sql"),
@@ -29,7 +29,8 @@ const ROWS: [&str; 20] = [
     // Version 16 changes nothing on SQLite.
     "",
     include_str!("earlier/V0017.sql"),
-    // Versions 18 to 20 add columns that are null in earlier rows.
+    // Versions 18 to 21 add columns that are null or have defaults in earlier rows.
+    "",
     "",
     "",
     "",

@@ -91,7 +91,7 @@ pub(super) fn latest() -> i32 {
 }
 
 /// The recorded version of the tables; 0 for a new file.
-fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
+pub(super) fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
     let exists = connection
         .query_row(
             "select 1 from sqlite_schema where type = 'table' and name = 'refinery_schema_history'",

@@ -6,6 +6,7 @@ mod connection;
 mod earlier;
 mod migrate;
 mod open;
+mod restore;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 #[cfg(test)]
@@ -21,10 +22,14 @@ pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
 pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
+pub use restore::{
+    BackupError, FileLock, copy_backup, has_database, replace_database, replaced_name,
+    verify_backup,
+};
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{execute_raw, open_inline};
 
-use self::connection::{open_reader, open_writer};
+use self::connection::open_reader;
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
@@ -52,7 +57,7 @@ pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError
     let files = OpenedFiles::of(path);
     let checkpoints =
         WalCheckpointer::start(path, &files).map_err(|error| open::unusable(path, error))?;
-    let file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints, files };
+    let file = WriterFile { path: path.to_owned(), open: options.writer(), checkpoints, files };
     start(file, opened, |backend, connection, listeners, busy, connect| {
         let writer = Writer::start(backend, connection, listeners, Arc::clone(&busy))?;
         Ok((writer, Readers::start(&connect, options.readers, busy)?))
@@ -108,7 +113,7 @@ fn start(
 pub(in crate::store) fn open_exclusive(
     path: &Path,
 ) -> Result<(Connection, Option<CloseGuard>), OpenError> {
-    let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
+    let opened = open::open(path, SqliteOptions { lock: true, readers: 0, synced: true })?;
     // A transfer has only this connection and no checkpointer.
     opened
         .connection

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::connection::open_writer;
+use super::connection::{open_unsynced_writer, open_writer};
 use super::migrate::migrate;
 use crate::store::sql::Moved;
 
@@ -26,11 +26,21 @@ pub struct SqliteOptions {
     pub lock: bool,
     /// The number of connections that read.
     pub readers: usize,
+    /// Whether commits survive a crash of the machine. Without it they survive only a crash of the process,
+    /// which is enough for tests.
+    pub synced: bool,
+}
+
+impl SqliteOptions {
+    /// Opens connections of the writer.
+    pub(super) fn writer(self) -> fn(&Path) -> rusqlite::Result<Connection> {
+        if self.synced { open_writer } else { open_unsynced_writer }
+    }
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { lock: true, readers: READERS_DEFAULT }
+        Self { lock: true, readers: READERS_DEFAULT, synced: true }
     }
 }
 
@@ -144,14 +154,14 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     // This lock makes processes that open the file at the same time migrate it one after the other.
     let migrating = private_file(&with_suffix(path, "migrate.lock")).map_err(file_error)?;
     migrating.lock().map_err(file_error)?;
-    let mut connection = open_writer(path).map_err(|error| unusable(path, error))?;
+    let mut connection = options.writer()(path).map_err(|error| unusable(path, error))?;
     migrate(path, &mut connection)?;
     Ok(Opened { connection, lock })
 }
 
 /// Takes the lock of a server. The system releases the lock when the process ends. A killed process
 /// may still be ending when the next one starts, so this function tries for [`LOCK_WAIT`].
-fn lock_server(path: &Path) -> Result<File, OpenError> {
+pub(super) fn lock_server(path: &Path) -> Result<File, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let file = private_file(&with_suffix(path, "lock")).map_err(file_error)?;
     let give_up_at = Instant::now() + LOCK_WAIT;

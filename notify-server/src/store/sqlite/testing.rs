@@ -15,11 +15,11 @@ use crate::store::sql::{Readers, Writer};
 /// # Errors
 /// As [`super::open()`].
 pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
-    let opened = open::open(path, SqliteOptions::default())?;
-    connection::disable_syncs(&opened.connection).map_err(|error| open::unusable(path, error))?;
+    let options = SqliteOptions { synced: false, ..SqliteOptions::default() };
+    let opened = open::open(path, options)?;
     let file = WriterFile {
         path: path.to_owned(),
-        open: connection::open_unsynced_writer,
+        open: options.writer(),
         checkpoints: WalCheckpointer::inline(),
         files: OpenedFiles::of(path),
     };

@@ -331,7 +331,7 @@ fn file_in_transfer_cannot_be_opened() {
     let mut refused = Vec::new();
     let watch = |now: Progress<'_>| {
         if now.step == Step::Comparing && now.table == "tags" && refused.is_empty() {
-            let options = SqliteOptions { lock: false, readers: 1 };
+            let options = SqliteOptions { lock: false, readers: 1, synced: true };
             refused.push(sqlite::open(&path, options).map(drop).unwrap_err());
         }
     };

@@ -4,8 +4,8 @@ use askama::Template;
 use http::Method;
 use notify_core::{
     ApiKey, ApiKeyKind, App, AppStatus, CreateKey, DeviceStatistics, KeyCreated, KeyId, KeyList,
-    KeyScope, NotificationDay, NotificationList, NotificationStatistics, ProviderList, RotateKey,
-    Success, Timestamp, UpdateApp,
+    KeyScope, NotificationDay, NotificationList, NotificationStatistics, OnCrash, ProviderList,
+    RotateKey, Success, Timestamp, UpdateApp,
 };
 use warp::reply::Response;
 
@@ -367,14 +367,16 @@ struct Settings {
     name: String,
     language: String,
     is_suspended: bool,
+    is_skipping: bool,
 }
 
 impl Settings {
     async fn of(visit: &Visit, scope: AppScope, problems: Problems) -> Result<Self, ApiError> {
         let layout = visit.app_layout(&scope, "Settings", "Settings").await?;
-        let App { name, language, status, .. } = scope.app.clone();
+        let App { name, language, status, on_crash, .. } = scope.app.clone();
         let is_suspended = status == AppStatus::Suspended;
-        Ok(Self { layout, scope, problems, name, language, is_suspended })
+        let is_skipping = on_crash == OnCrash::Skip;
+        Ok(Self { layout, scope, problems, name, language, is_suspended, is_skipping })
     }
 }
 
@@ -386,14 +388,20 @@ async fn settings(visit: Visit) -> Result<Response, ApiError> {
 async fn update(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let (name, language) = (form.text("name").to_owned(), form.text("language").to_owned());
-    let request =
-        UpdateApp { name: Some(name.clone()), language: Some(language.clone()), status: None };
+    let on_crash = form.optional("on_crash");
+    let is_skipping = on_crash.as_deref() == Some(OnCrash::Skip.as_str());
+    let request = UpdateApp {
+        name: Some(name.clone()),
+        language: Some(language.clone()),
+        status: None,
+        on_crash,
+    };
     let path = format!("/admin/v1/apps/{}", scope.app.id);
     match visit.change_admin(Method::PATCH, &path, &request).await {
         Ok(Success { .. }) => Ok(redirect("settings?done=saved")),
         Err(error) => {
             let page = Settings::of(&visit, scope, Problems::of(error)?).await?;
-            show(&Settings { name, language, ..page })
+            show(&Settings { name, language, is_skipping, ..page })
         }
     }
 }

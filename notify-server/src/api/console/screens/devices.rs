@@ -89,7 +89,8 @@ struct List {
     state: String,
     states: &'static [&'static str],
     segment: String,
-    /// The problems of `segment`.
+    user: String,
+    /// The problems of `segment` and `user`.
     problems: Problems,
     /// Whether the list has the devices of a push token.
     is_by_token: bool,
@@ -106,26 +107,33 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let layout = visit.app_layout(&scope, "Devices", "Devices").await?;
     let (platform, tag) = (visit.query("platform")?, visit.query("tag")?);
     let (state, segment) = (visit.query("state")?, visit.query("segment")?);
+    let user = visit.query("user")?;
     let path = format!(
-        "/v1/devices?cursor={}&platform={}&tag={}&state={}&segment={}",
+        "/v1/devices?cursor={}&platform={}&tag={}&state={}&segment={}&user_id={}",
         encoded(&visit.query("cursor")?),
         encoded(&platform),
         encoded(&tag),
         encoded(&state),
-        encoded(&segment)
+        encoded(&segment),
+        encoded(&user)
     );
+    let is_of_input =
+        |rule: &String| rule.starts_with("segment: ") || rule.starts_with("user_id: ");
     let (page, problems) = match visit.get(&scope, &path).await {
         Ok(page) => (page, Problems::default()),
-        Err(ApiError::Invalid(rules)) if rules.iter().all(|rule| rule.starts_with("segment: ")) => {
+        Err(ApiError::Invalid(rules)) if rules.iter().all(is_of_input) => {
             (DeviceList { devices: Vec::new(), next_cursor: None }, Problems::new(rules))
         }
         Err(error) => return Err(error),
     };
     let page = List {
         base: base_of(&layout, &scope),
-        is_filtered: [&platform, &tag, &state, &segment].iter().any(|filter| !filter.is_empty()),
+        is_filtered: [&platform, &tag, &state, &segment, &user]
+            .iter()
+            .any(|filter| !filter.is_empty()),
         states: &DeviceState::NAMES,
         segment,
+        user,
         problems,
         is_by_token: false,
         app_id: scope.app.id,
@@ -161,6 +169,7 @@ async fn find_by_token(visit: Visit, form: Form) -> Result<Response, ApiError> {
         state: String::new(),
         states: &DeviceState::NAMES,
         segment: String::new(),
+        user: String::new(),
         problems: Problems::default(),
         is_by_token: true,
         app_id: scope.app.id,

@@ -44,6 +44,8 @@ struct List {
     /// The input of the form.
     user: String,
     problems: Problems,
+    /// Whether the form can create the user of its input.
+    can_create: bool,
 }
 
 async fn list(visit: Visit) -> Result<Response, ApiError> {
@@ -70,10 +72,11 @@ async fn list_page(
         is_first: cursor.is_empty(),
         user,
         problems,
+        can_create: false,
     })
 }
 
-/// Opens the page of a user. The user is created if there is none with this id.
+/// Opens the page of a user. Only the button "Create the user" creates one, because the id may be mistyped.
 async fn open(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let given = form.text("user_id").to_owned();
@@ -85,7 +88,12 @@ async fn open(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let path = format!("/v1/users/{id}");
     match visit.get::<User>(&scope, &path).await {
         Ok(_) => return Ok(redirect(&format!("users/{id}"))),
-        Err(ApiError::NotFound) => {}
+        Err(ApiError::NotFound) if form.text("create") == "yes" => {}
+        Err(ApiError::NotFound) => {
+            let problems = Problems::new(vec!["user_id: no user has this id".to_owned()]);
+            let page = list_page(&visit, &scope, given, problems).await?;
+            return show(&List { can_create: true, ..page });
+        }
         Err(error) => return Err(error),
     }
     let new = PatchUser::default();

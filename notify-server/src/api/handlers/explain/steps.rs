@@ -195,8 +195,11 @@ impl ExplanationBuilder<'_> {
                 format!(
                     "the notification names this device under {other}, but its platform is {platform}"
                 )
-            } else if notification.names_users {
+            } else if notification.names_users && device.is_logged_in {
                 "it names users, and the device belonged to none of them".to_owned()
+            } else if notification.names_users {
+                "it names users, and the device belonged to none of them; no user is logged in on it now"
+                    .to_owned()
             } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
@@ -547,7 +550,7 @@ impl ExplanationBuilder<'_> {
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match outcome {
             Outcome::Sent => {
-                self.add(Some(at), StepKind::Sent, "the provider took it");
+                self.add(Some(at), StepKind::Sent, "the provider accepted it");
                 ExplainedOutcome::Sent
             }
             Outcome::Failed => {

@@ -45,6 +45,8 @@ fn long_title_is_cut_at_a_character_boundary() {
         ("ü".repeat(300), "ü".repeat(300)),
         ("ü".repeat(301), "ü".repeat(299) + "…"),
         ("ü ".repeat(300), "ü ".repeat(149) + "ü…"),
+        ("ü".repeat(300) + " a", "ü".repeat(299) + "…"),
+        ("ü".repeat(298) + " ü a", "ü".repeat(298) + " …"),
     ] {
         let feed = rss(&format!("<item><title>{title}</title><link>/1</link></item>"));
         let found = read(&feed).unwrap().items.remove(0).title;

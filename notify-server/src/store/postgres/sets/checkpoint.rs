@@ -124,9 +124,13 @@ fn scope_of(checkpoint: &Checkpoint) -> WriteScope {
     WriteScope::key(checkpoint.page.no.0)
 }
 
-/// Whether a checkpoint fits a set: it concerns the page and its deliveries, and no device.
+/// Whether a checkpoint fits a set: it concerns the page and its deliveries, no device, and records no
+/// intents.
 fn fits(checkpoint: &Checkpoint) -> bool {
-    checkpoint.dead.is_empty() && checkpoint.moved.is_empty() && checkpoint.verified.is_empty()
+    checkpoint.intents.is_none()
+        && checkpoint.dead.is_empty()
+        && checkpoint.moved.is_empty()
+        && checkpoint.verified.is_empty()
 }
 
 /// Writes checkpoints. Returns the new states of their pages, in order; `None` for a checkpoint of

@@ -108,9 +108,9 @@ fn claim(tx: &SetTx<'_>, claims: &[(usize, &RetryClaim)]) -> Result<Vec<Claimed>
            update retries r set epoch = d.epoch, claimable_at = d.lease_until
            from due d where r.no = d.no
            returning d.place, r.no, r.dispatch_no, r.device_key, r.attempts, r.first_attempt_at,
-             r.unknown_outcomes)
+             r.unknown_outcomes, r.has_intent)
          select c.place, c.no, c.dispatch_no, c.device_key, c.attempts, c.first_attempt_at,
-           c.unknown_outcomes, n.tag
+           c.unknown_outcomes, n.tag, c.has_intent
          from claimed c join dispatches d on d.no = c.dispatch_no
          join notifications n on n.no = d.notification_no order by c.no",
         &[
@@ -136,6 +136,7 @@ fn claim(tx: &SetTx<'_>, claims: &[(usize, &RetryClaim)]) -> Result<Vec<Claimed>
             attempts: small(row.get(4)),
             first_attempt_at: Timestamp(row.get(5)),
             unknown_outcomes: small(row.get(6)),
+            is_in_doubt: row.get::<_, i64>(8) != 0,
         },
         tag: row.get(7),
     };
@@ -313,7 +314,7 @@ fn write_results(tx: &SetTx<'_>, held: &[HeldRetry<'_>]) -> Result<(), StoreErro
         results.push(result);
     }
     tx.query(
-        "update retries r set epoch = null, outcome = g.outcome, settled_at = g.settled_at,
+        "update retries r set epoch = null, has_intent = 0, outcome = g.outcome, settled_at = g.settled_at,
            attempts = coalesce(g.attempts, r.attempts),
            reason = case when g.attempts is null then r.reason else g.reason end,
            message_id = g.message_id, due_at = coalesce(g.due_at, r.due_at),

@@ -3,20 +3,23 @@
 //! round. Afterwards the tables are checked.
 
 use notify_core::{
-    AttributeChanges, CampaignId, CampaignRef, Event, EventType, PollVote, Schedule, UserId,
+    AttributeChanges, CampaignId, CampaignRef, Event, EventType, Platform, PollVote, Schedule,
+    UserId,
 };
 
 use super::*;
-use crate::store::contract::campaigns;
 use crate::store::contract::fixtures::{NOW, android, id};
-use crate::store::postgres::schema::{APP_LOCKS_OF_PUBLIC, WRITE_LOCK_OF_PUBLIC};
+use crate::store::contract::{campaigns, unregistered};
+use crate::store::postgres::schema::{APP_LOCKS_OF_PUBLIC, INSTALLATION_LOCK_OF_PUBLIC};
 use crate::store::{
-    Checkpoint, Dispatch, Idempotent, NewNotification, OpenPage, Outcome, PollDraft, RetryOutcome,
-    RetryResult, Visitor, with_deadline,
+    Checkpoint, DeadAddress, Dispatch, GUARD_THRESHOLD, Idempotent, NewNotification, OpenPage,
+    Outcome, PollDraft, RetryOutcome, RetryResult, Visitor, with_deadline,
 };
 
 /// The number of rounds of each pair. `NOTIFY_PAIR_ROUNDS` sets another number.
 const ROUNDS: usize = 1;
+/// The most rounds at the same time, each on a database of its own. Operations mostly wait.
+const ROUNDS_AT_ONCE: usize = 6;
 
 /// An operation of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +44,13 @@ enum Action {
     AnswerPublicPoll,
     OpenPage,
     Checkpoint,
+    TripGuard,
     FinishPages,
     ClaimRetries,
     SettleRetries,
 }
 
-const ACTIONS: [Action; 23] = [
+const ACTIONS: [Action; 24] = [
     Action::Accept,
     Action::AcceptWithKey,
     Action::AcceptForCampaign,
@@ -67,6 +71,7 @@ const ACTIONS: [Action; 23] = [
     Action::AnswerPublicPoll,
     Action::OpenPage,
     Action::Checkpoint,
+    Action::TripGuard,
     Action::FinishPages,
     Action::ClaimRetries,
     Action::SettleRetries,
@@ -124,8 +129,8 @@ impl Round {
         format!("x-{}", self.name)
     }
 
-    /// Runs an operation. Returns whether it was executed, if it may be a repeat. Two operations of a round may make each other fail, but none may fail as
-    /// a bug.
+    /// Runs an operation. Returns whether it was executed, if it may be a repeat. Two operations of a round
+    /// may make each other fail, but none may fail as a bug.
     #[expect(clippy::too_many_lines, reason = "an arm for each operation")]
     async fn run(&self, store: &Store, action: Action, side: usize) -> Result<bool, StoreError> {
         let Self { app, name, .. } = self;
@@ -215,6 +220,18 @@ impl Round {
                 store.open_page(claim).await.map(|_| true)
             }
             Action::Checkpoint => store.checkpoint(self.last_checkpoint()).await.map(|_| true),
+            Action::TripGuard => {
+                let address = format!("token-{}", self.device());
+                let dead = DeadAddress {
+                    ambiguous: Some(0),
+                    ..unregistered::report(self.page.to, &address, None)
+                };
+                let dead = vec![dead; GUARD_THRESHOLD + 1];
+                let reported = Checkpoint { dead, ..fixtures::checkpoint(self.page, 1) };
+                store.checkpoint(reported).await?;
+                assert!(store.guard_tripped(app, Platform::Android).await?, "the guard trips");
+                Ok(true)
+            }
             Action::FinishPages => {
                 let finished = store.finish_pages(vec![self.last_checkpoint()]).await?;
                 finished
@@ -400,9 +417,14 @@ pub(super) async fn run_every_action(store: &Store, app: AppNo) {
 async fn pairs_of_operations_at_once_keep_the_rules_of_the_tables() {
     let rounds = std::env::var("NOTIFY_PAIR_ROUNDS").ok();
     let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let mut running = tokio::task::JoinSet::new();
     for round in 0..rounds {
-        run_every_pair(round).await;
+        if running.len() == ROUNDS_AT_ONCE {
+            running.join_next().await.unwrap().unwrap();
+        }
+        running.spawn(run_every_pair(round));
     }
+    running.join_all().await;
 }
 
 /// Runs every pair of operations once, on a database of its own. Each pair runs on the same devices and
@@ -449,6 +471,8 @@ async fn run_every_pair(round: usize) {
                 let executed = [results.0.unwrap(), results.1.unwrap()];
                 assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
             }
+            // A guard that has tripped counts nothing, so no later pair could trip it.
+            own.0.execute("delete from purge_guards");
             // The work that is left must not run in another round.
             calm.start_due(NOW, 100).await.unwrap();
             for app in apps {
@@ -521,7 +545,7 @@ async fn a_write_to_one_application_does_not_wait_for_another() {
         with_deadline(WAIT, stores[nth].accept_notification(apps[nth], new, None)).await
     };
     let held = own.0.hold(&format!(
-        "select pg_advisory_xact_lock_shared({WRITE_LOCK_OF_PUBLIC}),
+        "select pg_advisory_xact_lock_shared({INSTALLATION_LOCK_OF_PUBLIC}),
                 pg_advisory_xact_lock({APP_LOCKS_OF_PUBLIC} + {})",
         apps[0].0
     ));
@@ -531,7 +555,7 @@ async fn a_write_to_one_application_does_not_wait_for_another() {
     accepted(1).await.unwrap();
     drop(held);
     // Every write waits for a write to the whole installation.
-    let held = own.0.hold(&format!("select pg_advisory_xact_lock({WRITE_LOCK_OF_PUBLIC})"));
+    let held = own.0.hold(&format!("select pg_advisory_xact_lock({INSTALLATION_LOCK_OF_PUBLIC})"));
     for nth in [0, 1] {
         assert!(matches!(tagged(nth).await, Err(StoreError::Unavailable(_))));
         assert!(matches!(accepted(nth).await, Err(StoreError::Unavailable(_))));

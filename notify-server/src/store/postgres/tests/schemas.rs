@@ -1,7 +1,7 @@
 //! Tests of installations in schemas.
 
 use super::super::connect_config::ConnectConfig;
-use super::super::session::WRITE_LOCK;
+use super::super::session::INSTALLATION_LOCK;
 use super::*;
 use crate::store::Change;
 
@@ -33,7 +33,7 @@ async fn installations_in_two_schemas_share_nothing() {
     let held = ConnectConfig::of(&held).unwrap();
     let holding = std::thread::spawn(move || {
         let session = held.connect().unwrap();
-        for lock in [WRITE_LOCK, super::super::schema::MIGRATION_LOCK] {
+        for lock in [INSTALLATION_LOCK, super::super::schema::MIGRATION_LOCK] {
             session.execute_batch(&format!("select pg_advisory_lock({lock})")).unwrap();
         }
         session
@@ -61,7 +61,7 @@ async fn locks_and_channel_of_the_schema_public_are_those_of_before() {
         let url: DatabaseUrl = url.parse().unwrap();
         let work = move || {
             let session = ConnectConfig::of(&url).unwrap().connect().unwrap();
-            let names = ["write_lock", "migration_lock", "channel"];
+            let names = ["installation_lock", "migration_lock", "channel"];
             names.map(|name| {
                 let sql = format!("select current_setting('notify.{name}')");
                 let rows = session.query(session.statement_index(&sql), &[]).unwrap();

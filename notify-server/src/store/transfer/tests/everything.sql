@@ -33,9 +33,11 @@ insert into dispatches (no, notification_no, platform, portion, due_at, named, c
     (5, 1, 0, 32767, 1, null, 0, 9, 9223372036854775807), (6, 1, 1, -720, 1, zeroblob(4000), 1, 1, null);
 insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded) values
     (8, 5, 1, 9, -5, 1, 3, 0), ((1 << 43) + 9, 5, 9, 10, -5, 1, 3, 0);
+update pages set intents = zeroblob(16) where no = 8;
 insert into outcomes values (8, 0, 1, randomblob(900)), (8, 1, 1, x''), ((1 << 43) + 9, 0, 1, x'01');
 insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, attempts, first_attempt_at, due_at,
-    claimable_at, unknown_outcomes) values (3, 5, 8, 1, 0, 8796093022209, 1, 1, 2, 2, 0);
+    claimable_at, unknown_outcomes, has_intent) values (3, 5, 8, 1, 0, 8796093022209, 1, 1, 2, 2, 0, 1);
+update apps set on_crash = 'skip' where no = 1;
 insert into failures values (5, 'unregistered', 2), (5, 'Z', 1), (5, 'a', 1);
 insert into polls values (1, randomblob(16), 'Tea?', 1, null, 'ar', 1);
 insert into poll_answers values (1, 0, randomblob(16), 'Yes', null, 2), (1, 1, randomblob(16), 'لا', 'https://example.com/i.png', 0);

@@ -36,6 +36,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             is_named: false,
             has_tag: false,
             user_changed: false,
+            is_logged_in: false,
             unmet: None,
             push_disabled: false,
             dead: None,
