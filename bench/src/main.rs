@@ -80,6 +80,8 @@ enum Benchmark {
     Statistics,
     /// Every page of the console, with many devices and notifications
     Console,
+    /// An import of another system's export, and one in the server's own format
+    Import,
     /// PostgreSQL with one server and with two, SQLite, and the move between them
     Databases,
     /// Enrichments over 64 connections, and a request that reads nothing
@@ -170,6 +172,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if is_selected(Benchmark::Enrichment) {
         report.add(benches::enrichment::run(&scale, &paths).await?);
+    }
+    if is_selected(Benchmark::Import) {
+        report.add(benches::import::run(&scale, &paths).await?);
     }
     if is_selected(Benchmark::Databases) {
         report.add(benches::databases::run(&scale, &paths).await?);

@@ -16,8 +16,10 @@ pub(crate) struct Scale {
     pub(crate) devices_many: u64,
     /// The notifications of the console row.
     pub(crate) notifications: u64,
-    /// The devices of the small fan-out of the memory row.
+    /// The devices of the small fan-out of the memory row, and of the small import.
     pub(crate) memory_few: u64,
+    /// The devices of the import in the server's own format. Its cost per device does not depend on their number.
+    pub(crate) import_native: u64,
     /// The devices of the small application of the statistics row and of the enrichment row.
     pub(crate) statistics_few: u64,
     /// The devices of each provider in the send row and in the trouble row.
@@ -50,6 +52,7 @@ impl Scale {
             devices_many: 1_000_000,
             notifications: 100_000,
             memory_few: 10_000,
+            import_native: 100_000,
             statistics_few: 1_000,
             send_devices: 200_000,
             singles: 5_000,
@@ -72,6 +75,7 @@ impl Scale {
             devices_many: 2_000,
             notifications: 500,
             memory_few: 200,
+            import_native: 500,
             statistics_few: 100,
             send_devices: 500,
             singles: 200,

@@ -13,7 +13,7 @@ fn quick_run_prints_every_row() {
     let table = printed.lines().filter(|line| line.starts_with('|'));
     let rows: Vec<&str> = table.filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
     let expected = [
-        ("accept", 7),
+        ("accept", 9),
         ("send", 3),
         ("web push", 2),
         ("queue", 1),
@@ -22,6 +22,7 @@ fn quick_run_prints_every_row() {
         ("trouble", 3),
         ("memory", 1),
         ("statistics", 2),
+        ("import", 2),
     ];
     assert!(rows.iter().filter(|row| **row == "console").count() > 10, "{printed}");
     for (row, lines) in expected {

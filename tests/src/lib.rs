@@ -84,9 +84,22 @@ use anyhow::{Context, Result};
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The path of the workspace's binary `name`, which is built next to this test.
-fn binary(name: &str) -> Result<PathBuf> {
+///
+/// # Errors
+/// When it is not built.
+pub fn binary(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let mut candidates = test.ancestors().skip(1).take(3).map(|folder| folder.join(name));
     let binary = candidates.find(|path| path.is_file());
     binary.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
 }
+
+/// Compiles the example of the README of the project. A packaged crate does not have this file.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
+/// Compiles the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+struct Guide;

@@ -243,6 +243,12 @@ impl TestServer {
         &self.app().origin
     }
 
+    /// The origin of the admin API and the metrics.
+    #[must_use]
+    pub fn admin_origin(&self) -> &str {
+        &self.app().admin_origin
+    }
+
     /// The origin of the console.
     ///
     /// # Panics
@@ -334,7 +340,7 @@ impl TestServer {
     /// A plain caller with the admin key.
     #[must_use]
     pub fn admin(&self) -> Caller {
-        Caller::admin(self.origin(), &self.admin_key)
+        Caller::admin(self.admin_origin(), &self.admin_key)
     }
 
     /// A plain caller without a key.

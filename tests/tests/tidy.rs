@@ -1,18 +1,23 @@
 //! Rules of the source tree.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
 
 /// The most lines of a source file, without tests.
 const FILE_LINES_MAX: usize = 1_000;
 
 /// The sources of the product.
-const PRODUCT: [&str; 5] = [
+const PRODUCT: [&str; 6] = [
     "notify-core/src",
     "notify-sandbox/src",
     "notify-server/src",
     "notify-client/src",
     "notify-cli/src",
+    "notify-testing/src",
 ];
 
 fn root() -> PathBuf {
@@ -263,6 +268,54 @@ fn no_open_task_and_no_ignored_test_is_left() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// The crates of a lock file, each with its version.
+fn locked(file: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(file)).expect("the lock file is readable");
+    let value = |line: Option<&str>, key: &str| -> Option<String> {
+        Some(line?.strip_prefix(key)?.trim_matches('"').to_owned())
+    };
+    let packages = text.split("[[package]]\n").skip(1).map(|package| {
+        let mut lines = package.lines();
+        let name = value(lines.next(), "name = ").expect("a package has a name");
+        (name, value(lines.next(), "version = ").expect("a package has a version"))
+    });
+    packages.collect()
+}
+
+/// The fuzz targets are a workspace of their own, so their lock file can fall behind.
+#[test]
+fn fuzz_targets_use_the_crates_of_the_product() {
+    let is_own =
+        |name: &str| name.starts_with("notify-") || ["libfuzzer-sys", "arbitrary"].contains(&name);
+    let product = locked("Cargo.lock");
+    let missing: Vec<_> = locked("fuzz/Cargo.lock")
+        .into_iter()
+        .filter(|package| !is_own(&package.0) && !product.contains(package))
+        .collect();
+    let remedy = "cp Cargo.lock fuzz/ && cargo metadata --manifest-path fuzz/Cargo.toml";
+    assert!(missing.is_empty(), "not in Cargo.lock, run `{remedy}`: {missing:?}");
+}
+
+#[test]
+fn each_fuzz_target_has_seeds_and_is_built() {
+    let names = |folder: &str| {
+        let entries = fs::read_dir(root().join(folder)).expect("the folder is readable");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("the entry is readable").file_name())
+            .map(|name| name.into_string().expect("names are UTF-8").replace(".rs", ""))
+            .collect();
+        names.sort();
+        names
+    };
+    let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("readable");
+    let mut built: Vec<&str> =
+        manifest.lines().filter_map(|line| line.strip_prefix("path = \"targets/")).collect();
+    built.sort_unstable();
+    let targets = names("fuzz/targets");
+    assert_eq!(names("fuzz/corpus"), targets);
+    assert_eq!(built, targets.iter().map(|name| format!("{name}.rs\"")).collect::<Vec<_>>());
+}
+
 #[test]
 fn discouraged_names_are_not_used() {
     // (synonym, the word that the glossary of ARCHITECTURE.md has for it)
@@ -281,4 +334,74 @@ fn discouraged_names_are_not_used() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// The packages of the workspace and of its dependencies, as cargo resolves them with all features.
+fn cargo_metadata() -> Value {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--all-features", "--offline"])
+        .args(["--filter-platform", &target])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The packages that a package uses at run time, itself included.
+fn closure<'a>(metadata: &'a Value, name: &str) -> BTreeMap<&'a str, &'a Value> {
+    let packages: BTreeMap<&str, &Value> = list(metadata, "packages")
+        .iter()
+        .map(|package| (package["id"].as_str().expect("an id"), package))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> = list(&metadata["resolve"], "nodes")
+        .iter()
+        .map(|node| (node["id"].as_str().expect("an id"), node))
+        .collect();
+    let mut open: Vec<&str> =
+        packages.iter().filter(|(_, package)| package["name"] == name).map(|(id, _)| *id).collect();
+    let mut found = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        if found.insert(id) {
+            let at_run_time =
+                |dep: &&Value| list(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
+            let used = list(nodes[id], "deps").iter().filter(at_run_time);
+            open.extend(used.map(|dep| dep["pkg"].as_str().expect("an id")));
+        }
+    }
+    found.into_iter().map(|id| (id, packages[id])).collect()
+}
+
+fn rust_version(package: &Value) -> Vec<u32> {
+    let version = package["rust_version"].as_str().unwrap_or_default();
+    let numbers = version.split('.').map_while(|number| number.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.resize(3, 0);
+    numbers
+}
+
+/// The newest dependency sets the Rust version that the SDK asks for. Clippy checks the SDK's own code against
+/// it (`incompatible_msrv`).
+#[test]
+fn the_sdk_asks_for_the_rust_version_that_its_dependencies_need() {
+    let metadata = cargo_metadata();
+    for sdk in ["notify-core", "notify-client"] {
+        let closure = closure(&metadata, sdk);
+        let is_own = |package: &Value| package["source"].is_null();
+        let own = closure.values().find(|package| package["name"] == sdk).expect("the package");
+        let others = closure.values().filter(|package| !is_own(package));
+        let newest = others.max_by_key(|package| rust_version(package)).expect("a dependency");
+        assert_eq!(
+            rust_version(own),
+            rust_version(newest),
+            "{sdk} asks for another version than {}",
+            newest["name"]
+        );
+    }
 }

@@ -1,10 +1,13 @@
 //! Durable notifications and registrations over 64 connections, compared with one connection, with a bare
 //! rusqlite loop, and with a request that stores nothing.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anyhow::Context;
 use notify_core::RegisterDevice;
+use rusqlite::Connection;
 
 use crate::bare::sqlite_loop::SqliteLoop;
 use crate::http_load::{MakeRequest, load, write_request};
@@ -35,6 +38,9 @@ struct Measured {
     changed: Costs,
     changed_bare: Vec<f64>,
     unchanged: Costs,
+    /// Registrations of devices with five attributes each.
+    changed_attributed: Costs,
+    unchanged_attributed: Costs,
 }
 
 /// Runs the benchmark and returns its section of the report.
@@ -48,10 +54,15 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let mut bare = SqliteLoop::open(bare_folder.path(), scale.devices_many, body.clone())?;
     let (server, _) = Server::start(paths, data.path())?;
     let target = (server.address, server.id());
+    let attributed_data = seed.copy(paths)?;
+    set_registered_now(attributed_data.path())?;
+    give_attributes(attributed_data.path())?;
+    let (attributed_server, _) = Server::start(paths, attributed_data.path())?;
+    let attributed = (attributed_server.address, attributed_server.id());
     let health = health();
     let notify = post("/v1/notifications", &seed.keys.api_key, move |_| body.clone().into_bytes());
-    let changed = registrations(&seed, scale.devices_many, true);
-    let unchanged = registrations(&seed, scale.devices_many, false);
+    let [changed, unchanged] =
+        [true, false].map(|is_changed| registrations(&seed, scale.devices_many, is_changed));
 
     let mut section = Section::default();
     let mut costs = Measured::default();
@@ -67,11 +78,15 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         costs.changed.0.push(load(target, many, phase, &changed).await?);
         costs.changed_bare.push(bare.register(phase)?);
         costs.unchanged.0.push(load(target, many, phase, &unchanged).await?);
+        costs.changed_attributed.0.push(load(attributed, many, phase, &changed).await?);
+        costs.unchanged_attributed.0.push(load(attributed, many, phase, &unchanged).await?);
         section.flushes.push(flush_p50(paths.disk())?);
         section.other_load.push(other_load.share()?);
     }
     server.stop()?;
+    attributed_server.stop()?;
     section.lines = lines(scale, &costs);
+    section.lines.extend(lines_with_attributes(&costs));
     section.notes.push(
         "accept: send_at is 30 days ahead, so that the accept alone is measured; no \
          Idempotency-Key; rates are wall, load generator and server share the cores"
@@ -146,8 +161,39 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
     ]
 }
 
+/// The registrations of devices with attributes, compared with those of devices without.
+fn lines_with_attributes(costs: &Measured) -> [Line; 2] {
+    let compared = |what: &str, with: &Costs, without: &Costs, most: f64| {
+        line(
+            &format!("POST /v1/devices, {what}, five attributes each, CPU"),
+            text(with),
+            format!("without attributes: {}", text(without)),
+            median_ratio(&with.cpu(), &without.cpu()),
+            Goal::AtMost(most),
+        )
+    };
+    [
+        compared("changed", &costs.changed_attributed, &costs.changed, 1.15),
+        compared("unchanged", &costs.unchanged_attributed, &costs.unchanged, 1.02),
+    ]
+}
+
 fn line(what: &str, figure: String, baseline: String, ratio: f64, goal: Goal) -> Line {
     Line { row: "accept", what: what.to_owned(), figure, baseline, ratio, goal }
+}
+
+/// Gives every device five attributes.
+fn give_attributes(folder: &Path) -> anyhow::Result<()> {
+    let connection = Connection::open(folder.join("notify.db"))?;
+    for number in 1..=5 {
+        connection
+            .execute_batch(&format!(
+                "insert into attributes select no, {number}, 'attribute_{number}' from apps;
+                 insert into device_attributes select key, {number}, 'n' || (key % 1000), 1 from devices;"
+            ))
+            .context("giving attributes")?;
+    }
+    Ok(())
 }
 
 /// More devices than can be registered in a millisecond.

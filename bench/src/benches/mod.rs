@@ -7,6 +7,7 @@ pub(crate) mod content;
 pub(crate) mod databases;
 pub(crate) mod enrichment;
 pub(crate) mod fan_out;
+pub(crate) mod import;
 pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod queue;

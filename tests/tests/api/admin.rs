@@ -21,6 +21,13 @@ async fn applications_are_created_changed_and_deleted() {
     admin.patch(&path, &json!({"name": "store"})).await.ok();
     assert_eq!(admin.get(&path).await.ok()["name"], "store");
     admin.patch(&path, &json!({"status": "asleep"})).await.is(400);
+    admin.patch(&path, &json!({"on_crash": "skip"})).await.ok();
+    admin.patch(&path, &json!({"name": "store"})).await.ok();
+    assert_eq!(admin.get(&path).await.ok()["on_crash"], "skip");
+    let refused = ["on_crash: must be one of repeat, skip"];
+    admin.patch(&path, &json!({"on_crash": "resend"})).await.rejected(400, &refused);
+    admin.patch(&path, &json!({"on_crash": "repeat"})).await.ok();
+    assert_eq!(admin.get(&path).await.ok().get("on_crash"), None, "the default is left out");
     admin.post("/admin/v1/apps", &json!({"name": ""})).await.is(400);
     let listed = admin.get("/admin/v1/apps").await.ok();
     let names: Vec<&str> = listed["apps"]

@@ -152,7 +152,10 @@ async fn a_key_without_the_scope_devices_does_not_read_addresses() {
         for field in ["push_token", "subscription", "recipient_id"] {
             assert_eq!(device[field], Value::Null, "{field}");
         }
-        assert!(sighted.get(path).await.text.contains("secret-address"));
+        assert_eq!(device["address_hidden"], true);
+        let answer = sighted.get(path).await;
+        assert!(answer.text.contains("secret-address"));
+        assert!(!answer.text.contains("address_hidden"), "{}", answer.text);
     }
     for path in ["/v1/notifications/preview", "/v1/notifications"] {
         let body = json!({"text": "t", "device_ids": ["phone", "web", "chat"]});

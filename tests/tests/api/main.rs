@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod admin;
+mod admin_address;
 mod app_devices;
 mod authentication;
 mod caching;

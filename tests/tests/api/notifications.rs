@@ -167,10 +167,14 @@ async fn a_preview_lists_problems_of_the_request() {
         (
             json!({"audience": {"not": {"any": [
                 {"tag": "vpi"}, {"attribute": "pln", "is": "pro"}, {"attribute": "plan", "is": "x"},
+                {"attribute": "platfrom", "is": "ios"},
             ]}}}),
             vec![
                 "audience: no device has a tag `vpi`".to_owned(),
                 "audience: no device and no user has an attribute `pln`".to_owned(),
+                "audience: no device and no user has an attribute `platfrom`; did you mean \
+                 `platform`?"
+                    .to_owned(),
             ],
         ),
     ];

@@ -76,6 +76,75 @@ async fn metrics_count_deliveries_by_outcome() {
     );
 }
 
+/// The values of a metric by its label `app`.
+fn by_app(metrics: &str, name: &str) -> Vec<(String, String)> {
+    let prefix = format!("{name}{{app=\"");
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix(&prefix)?.split_once("\"} "));
+    lines.map(|(app, value)| (app.to_owned(), value.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn metrics_by_application_have_a_bound() {
+    let mut server = TestServer::without_providers_with(|config| config.metrics_apps = 1).await;
+    let first = server.app_id.to_string();
+    let (_, second) = server.create_app("Second").await;
+    let (_, third) = server.create_app("Third").await;
+    let accepted = "notify_app_notifications_accepted_total";
+    let send = async |caller: &notify_tests::Caller| {
+        caller.post("/v1/devices", &android("a")).await.ok();
+        caller.post("/v1/notifications", &to_android()).await.ok();
+    };
+    let row = |app: &str, value: &str| (app.to_owned(), value.to_owned());
+    let expect = async |server: &TestServer, rows: [(String, String); 2]| {
+        let answer = until(server, "/metrics", |answer| {
+            let mut found = by_app(&answer.text, accepted);
+            found.sort_by_key(|(app, _)| app == "other");
+            found == rows
+        });
+        answer.await.text
+    };
+    for caller in [&server.caller(), &second, &third, &third] {
+        send(caller).await;
+    }
+    // The application that was counted first has its series. The two others share one.
+    expect(&server, [row(&first, "1"), row("other", "3")]).await;
+    let failed =
+        |app: &str| format!("notify_app_deliveries_total{{app=\"{app}\",outcome=\"failed\"}}");
+    until(&server, "/metrics", |answer| {
+        let ended = [series(&answer.text, &failed(&first)), series(&answer.text, &failed("other"))];
+        ended == [Some(1.0), Some(3.0)]
+    })
+    .await;
+    server.restart().await;
+    // After a start, the oldest application has the series, whichever is counted first.
+    let text = expect(&server, [row(&first, "0"), row("other", "0")]).await;
+    for name in ["notify_app_queue_depth", "notify_app_oldest_due_age_seconds"] {
+        assert_eq!(by_app(&text, name).len(), 2, "{name} in {text}");
+    }
+    server.restart_with(|config| config.metrics_apps = 0).await;
+    let text = server.anonymous().get("/metrics").await.text;
+    assert!(!text.contains("notify_app_"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn metrics_describe_the_process() {
+    let server = TestServer::without_providers().await;
+    let metrics = server.anonymous().get("/metrics").await.text;
+    for name in [
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+        "process_open_fds",
+        "process_max_fds",
+        "process_threads",
+    ] {
+        assert!(series(&metrics, name) > Some(0.0), "{name} in {metrics}");
+    }
+    // The start of the manual clock, `NOW`.
+    assert_eq!(series(&metrics, "process_start_time_seconds"), Some(1_795_219_200.0));
+}
+
 #[tokio::test]
 async fn a_server_that_cannot_write_is_not_ready() {
     let server = TestServer::without_providers().await;

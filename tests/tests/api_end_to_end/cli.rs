@@ -1,5 +1,5 @@
 //! The `notify` command against a real server: the main commands, exit statuses, output formats,
-//! and an import with invalid rows.
+//! and imports with invalid rows.
 
 use std::fmt::Write as _;
 
@@ -81,6 +81,13 @@ async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     let last = explanation["steps"].as_array().and_then(|steps| steps.last()).context("steps")?;
     assert_eq!((&explanation["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
     assert_eq!(last["detail"], "failed: SENDER_ID_MISMATCH");
+    for device in ["phone", "tablet"] {
+        notify.json(&["devices", "login", device, "ada"]).await?;
+    }
+    let of_user = notify.json(&["explain", id, "--user", "ada"]).await?;
+    let outcomes = |place: usize| (&of_user[place]["device_id"], &of_user[place]["outcome"]);
+    assert_eq!(outcomes(0), (&json!("phone"), &json!("sent")));
+    assert_eq!(outcomes(1), (&json!("tablet"), &json!("failed")));
     for (id, device, message) in [
         (id, "ghost", "no device has the id `ghost`"),
         ("ghost", "phone", "no notification has the id `ghost`"),
@@ -139,6 +146,8 @@ async fn an_administrator_creates_an_application_with_a_key_and_a_provider() -> 
         Ok((record["counts"]["sent"] == 2).then_some(()))
     })
     .await?;
+    notify.json(&["apps", "update", app, "--on-crash", "skip"]).await?;
+    assert_eq!(notify.json(&["apps", "get", app]).await?["on_crash"], "skip");
     notify.json(&["apps", "update", app, "--status", "suspended"]).await?;
     assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
     notify.json(&["apps", "delete", app]).await?;
@@ -312,7 +321,7 @@ async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<(
         let summary: Value = serde_json::from_str(&output.stdout)?;
         let expected = json!({"rows": 2_000, "registered": 1_996, "refused": 4,
             "refused_file": refused, "duplicates": 0, "left_out": 0, "devices": 1_996,
-            "replaced": 0, "without_address": 0});
+            "replaced": 0, "without_address": 0, "left_out_reasons": {}});
         assert_eq!(summary, expected);
         let report = std::fs::read_to_string(&refused)?;
         let rows: Vec<&str> = report.lines().filter(|line| line.contains(error)).collect();
@@ -343,6 +352,79 @@ async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<(
     Ok(())
 }
 
+/// Writes a file into a folder. Returns its path.
+fn write_file(folder: &std::path::Path, name: &str, text: &str) -> Result<String> {
+    let path = folder.join(name);
+    std::fs::write(&path, text)?;
+    Ok(path.to_str().context("a path")?.to_owned())
+}
+
+/// The attributes of all users by id.
+async fn users_of(notify: &Notify) -> Result<Value> {
+    let listed = notify.json(&["users", "list", "--all"]).await?;
+    let users = listed["users"].as_array().context("a list")?.iter();
+    let users =
+        users.map(|user| Some((user["user_id"].as_str()?.to_owned(), user["attributes"].clone())));
+    Ok(users.map(|user| user.context("an id")).collect::<Result<serde_json::Map<_, _>>>()?.into())
+}
+
+#[tokio::test]
+async fn users_are_imported_corrected_and_moved_to_another_application() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| write_file(folder.path(), name, text);
+    notify.json(&["users", "set", "ada", "--attribute", "old=1", "--attribute", "kept=x"]).await?;
+    notify.json(&["devices", "register", "phone", "--platform", "ios", "--user", "ada"]).await?;
+    let users = file(
+        "users.csv",
+        "user_id,attribute:plan,attribute:seats,attribute:zip,attributes\n\
+         ada,pro,3,\"\"\"10115\"\"\",\"{\"\"old\"\":null}\"\n\
+         '=bob/7,free,-0.5,,\n\
+         ..,wrong id,,,\n\
+         eve,,,\"\"\"1\",\n\
+         carol,,,,\n\
+         ada,,4,,\n",
+    )?;
+    let output = notify.run(&["users", "import", &users]).await?;
+    assert_eq!(output.status, Some(3), "some rows were refused: {output:?}");
+    let refused = folder.path().join("users.csv.refused.csv");
+    let summary: Value = serde_json::from_str(&output.stdout)?;
+    let expected = json!({"rows": 6, "imported": 4, "refused": 2, "refused_file": refused});
+    assert_eq!(summary, expected);
+    assert!(!folder.path().join("users.csv.notify-users").exists());
+
+    let report = std::fs::read_to_string(&refused)?;
+    let refused = refused.to_str().context("a path")?;
+    std::fs::write(refused, report.replace("\"..\"", "\"dan\"").replace("\"\"\"1\"", "\"1\""))?;
+    let summary = notify.json(&["users", "import", refused]).await?;
+    assert_eq!((&summary["imported"], &summary["refused"]), (&json!(2), &json!(0)));
+    let expected = json!({
+        "ada": {"kept": "x", "plan": "pro", "seats": 4, "zip": "10115"},
+        "=bob/7": {"plan": "free", "seats": -0.5},
+        "carol": {},
+        "dan": {"plan": "wrong id"},
+        "eve": {"zip": 1},
+    });
+    assert_eq!(users_of(&notify).await?, expected);
+
+    for format in ["json", "csv"] {
+        notify.json(&["apps", "create", format]).await?;
+        let key = notify.json(&["keys", "create", "--app", format]).await?;
+        let other =
+            notify.clone().with("NOTIFY_API_KEY", key["api_key"].as_str().context("a key")?);
+        let listed = notify.run(&["users", "list", "--all", "-o", format]).await?;
+        assert_eq!(listed.status, Some(0), "{listed:?}");
+        let listed = file(&format!("listed.{format}"), &listed.stdout)?;
+        let summary = other.json(&["users", "import", &listed]).await?;
+        let counts = json!({"rows": 5, "imported": 5, "refused": 0, "refused_file": null});
+        assert_eq!(summary, counts, "{format}");
+        assert_eq!(users_of(&other).await?, expected, "{format}");
+        assert_eq!(other.json(&["devices", "list"]).await?["devices"], json!([]), "{format}");
+    }
+    server.stop().await;
+    Ok(())
+}
+
 /// All devices by id, without their registration times.
 async fn devices_of(notify: &Notify) -> Result<Vec<Value>> {
     let listed = notify.json(&["devices", "list", "--all"]).await?;
@@ -360,11 +442,7 @@ async fn devices_of(notify: &Notify) -> Result<Vec<Value>> {
 async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;
-    let file = |name: &str, text: &str| -> Result<String> {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text)?;
-        Ok(path.to_str().context("a path")?.to_owned())
-    };
+    let file = |name: &str, text: &str| write_file(folder.path(), name, text);
     let made = server.sandbox().subscribe(None, &ScriptedResponse::ok())?;
     let subscription = json!({"endpoint": made.endpoint,
         "keys": {"p256dh": made.p256dh, "auth": made.auth}});
@@ -413,7 +491,7 @@ async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
             imported,
             json!({"rows": 7, "registered": 6, "refused": 0, "refused_file": null,
                 "duplicates": 0, "left_out": 1, "devices": 6, "replaced": 0,
-                "without_address": 1})
+                "without_address": 1, "left_out_reasons": {"unregistered": 1}})
         );
         assert_eq!(devices_of(&other).await?, expected, "{format}");
     }

@@ -3,4 +3,5 @@
 
 mod campaign_files;
 mod cli;
+mod imports;
 mod sdk;

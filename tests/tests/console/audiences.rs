@@ -45,12 +45,21 @@ fn location(response: &Response) -> &str {
 #[tokio::test]
 async fn a_user_has_attributes_that_are_set_changed_and_removed() -> Result<()> {
     let (server, operator, app) = server_and_operator().await?;
-    let opened = operator.submit(&format!("{app}/users"), &[("user_id", " ada/1 ")]).await?;
-    assert_eq!(location(&opened), "users/ada%2F1?done=created");
-    let again = operator.submit(&format!("{app}/users"), &[("user_id", "ada/1")]).await?;
-    assert_eq!(location(&again), "users/ada%2F1", "an existing user is opened");
-    let refused = operator.submit(&format!("{app}/users"), &[("user_id", "..")]).await?;
+    let users = format!("{app}/users");
+    let unknown = operator.submit(&users, &[("user_id", " ada/1 ")]).await?;
+    assert_eq!(element(&unknown.text, "data-focus>"), "no user has this id");
+    assert!(unknown.text.contains("value=\"ada/1\""), "the input stays: {}", unknown.text);
+    assert!(unknown.text.contains("value=\"yes\">Create the user<"), "{}", unknown.text);
+    assert_eq!(operator.get(&format!("{users}/ada%2F1")).await.status, 404, "nobody is created");
+    let created = operator.submit(&users, &[("user_id", " ada/1 "), ("create", "yes")]).await?;
+    assert_eq!(location(&created), "users/ada%2F1?done=created");
+    for create in ["", "yes"] {
+        let again = operator.submit(&users, &[("user_id", "ada/1"), ("create", create)]).await?;
+        assert_eq!(location(&again), "users/ada%2F1", "an existing user is opened");
+    }
+    let refused = operator.submit(&users, &[("user_id", "..")]).await?;
     assert_eq!(element(&refused.text, "data-focus>"), "must not be `.` or `..`");
+    assert!(!refused.text.contains("Create the user"), "{}", refused.text);
 
     let user = format!("{app}/users/ada%2F1");
     let change = async |name: &str, kind: &str, value: &str| {
@@ -123,6 +132,25 @@ async fn a_user_is_logged_out_and_deleted_with_or_without_devices() -> Result<()
     let page = operator.get(&format!("{app}/users/ada")).await.text;
     assert!(page.contains("/devices/a1\">a1</a>") && page.contains("/send?user=ada\""), "{page}");
     assert!(page.contains("Delete the user and 2 devices"), "{page}");
+    assert!(page.contains("/devices?user=ada\""), "{page}");
+    let devices = async |query: &str| operator.get(&format!("{app}/devices?{query}")).await;
+    for (query, shown, command) in [
+        ("user=ada", "a1 a2", "--user ada<"),
+        ("user=ada&platform=ios", "", "--platform ios --user ada<"),
+        ("user=bob&platform=ios", "i3", "--platform ios --user bob<"),
+        ("user=nobody", "", "--user nobody<"),
+        ("user=", "a1 a2 i3", "notify devices list<"),
+    ] {
+        let page = devices(query).await.text;
+        for device in ["a1", "a2", "i3"] {
+            let is_listed = page.contains(&format!("/devices/{device}\">"));
+            assert_eq!(is_listed, shown.contains(device), "{query} {device}: {page}");
+        }
+        assert!(page.contains(command), "{query}: {page}");
+    }
+    let refused = devices("user=..").await;
+    let problem = "id=\"user-problem\" role=\"alert\">";
+    assert_eq!(element(&refused.text, problem), "User: must not be `.` or `..`");
     let out = operator.submit(&format!("{app}/users/ada/log-out"), &[("device", "a2")]).await?;
     assert_eq!(location(&out), "../ada?done=logged-out");
     let page = operator.get(&format!("{app}/users/ada")).await.text;
@@ -388,7 +416,8 @@ async fn a_notification_shows_its_condition_and_its_reached_users() -> Result<()
 #[tokio::test]
 async fn the_audit_trail_has_no_ids_of_users() -> Result<()> {
     let (server, operator, app) = server_and_operator().await?;
-    operator.submit(&format!("{app}/users"), &[("user_id", "ada")]).await?.is(303);
+    let new = [("user_id", "ada"), ("create", "yes")];
+    operator.submit(&format!("{app}/users"), &new).await?.is(303);
     operator.submit(&format!("{app}/users/ada/delete"), &[("devices", "keep")]).await?.is(303);
     let trail = server.admin().get("/admin/v1/audit").await.ok();
     // The start of the SHA-256 of `ada`.

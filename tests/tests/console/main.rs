@@ -427,6 +427,7 @@ async fn markup_in_names_and_texts_is_shown_as_text() -> Result<()> {
         format!("{base}/segments/edit?name={device}"),
         format!("{base}/devices?segment={device}"),
         format!("{base}/devices?segment=%3Cscript%3Ealert"),
+        format!("{base}/devices?user={device}"),
         format!("{base}/notifications/{to_users}"),
         format!("{base}/notifications/{to_users}/users"),
         format!("{base}/send?from={to_users}"),
@@ -613,6 +614,22 @@ async fn is_unknown_path(server: &TestServer, path: &str) -> Result<()> {
     let response = reqwest::get(format!("{}{path}", server.origin())).await?;
     assert_eq!(response.status(), 404, "{path}");
     assert_eq!(response.text().await?, r#"{"errors":["not found"]}"#, "{path}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_decide_what_happens_to_messages_after_a_crash() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let operator = operator(&server).await?;
+    let app = first_app(&server).await;
+    let (settings, path) = (format!("apps/{app}/settings"), format!("/admin/v1/apps/{app}"));
+    let skips = r#"<option value="skip" selected>"#;
+    assert!(!operator.get(&settings).await.text.contains(skips));
+    for (chosen, stored) in [("skip", json!("skip")), ("repeat", Value::Null)] {
+        operator.submit(&settings, &[("on_crash", chosen)]).await?.is(303);
+        assert_eq!(server.admin().get(&path).await.ok()["on_crash"], stored);
+        assert_eq!(operator.get(&settings).await.text.contains(skips), chosen == "skip");
+    }
     Ok(())
 }
 

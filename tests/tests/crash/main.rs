@@ -1,5 +1,6 @@
 //! Faults of a server's process, disk and database, and the promises that must hold in spite of them: the
-//! rows T1, T1b, T2, T3, T13, T15, T20, T23, T24, T26 and *move* of `docs/reliability.md`, each in a separate file.
+//! rows T1, T1b, T2, T3, T13, T15, T20, T23, T24, T26, T27, T28, *move* and *restore* of `docs/reliability.md`, each
+//! in a separate file.
 
 mod changes;
 mod database;
@@ -10,11 +11,14 @@ mod large;
 mod load;
 mod migrations;
 mod moving;
+mod on_crash;
 mod outages;
+mod pace;
 mod points;
 mod promotion;
 mod repeats;
 mod restarts;
+mod restoring;
 mod servers;
 mod stops;
 mod takeover;

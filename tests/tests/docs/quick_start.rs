@@ -62,7 +62,7 @@ impl Reader {
     /// Executes a line of the quick start. Replaces the document's addresses and keys by real ones, and does
     /// not build a program that is already built.
     async fn follow(&mut self, line: &str) -> Result<()> {
-        if let Some(arguments) = line.strip_prefix("cargo run --release -p notify-server -- ") {
+        if let Some(arguments) = line.strip_prefix("cargo run --release --bin notify-server -- ") {
             self.sandbox = Some(start_sandbox(arguments, self.home.path()).await?);
             return Ok(());
         }
@@ -156,7 +156,7 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     // The first is what the reader started with; the second runs this test. Pasted together, the second would
     // run when the reader stops the server.
     let two: Vec<_> = two.into_iter().map(commands).collect();
-    ensure!(two == [["cargo run --release -p notify-server"], ["./scripts/test.sh"]]);
+    ensure!(two == [["cargo run --release --bin notify-server"], ["./scripts/test.sh"]]);
     ensure!(root().join("scripts/test.sh").is_file());
     let manifest = read("Cargo.toml");
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = \""));

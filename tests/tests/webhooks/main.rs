@@ -4,6 +4,7 @@
 mod command;
 mod disabled;
 mod fixture;
+mod listen;
 mod reader;
 mod sink;
 mod slow_readers;

@@ -2,12 +2,13 @@
 
 use notify_server::store::Operation;
 
-use super::{api_calls, sending, servers, sessions, single_sends, starts, webhooks};
+use super::{api_calls, intents, sending, servers, sessions, single_sends, starts, webhooks};
 
 #[test]
 fn every_write_has_a_crash_test() {
     let mut tested = [
         api_calls::operations(),
+        intents::operations(),
         sending::operations(),
         starts::operations(),
         webhooks::operations(),

@@ -1,4 +1,6 @@
-//! Operating a server: provider tests, resuming a held channel, the doctor, and the JSON log.
+//! Operating a server: provider tests, resuming a held channel, the doctor, the JSON log, and restoring a backup.
+
+mod restoring;
 
 use anyhow::{Context, Result};
 use http::Method;

@@ -1,0 +1,4 @@
+//! Audiences as expressions and as JSON.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| notify_core::fuzzing::audience(data));
