@@ -4,7 +4,7 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked -p notify-server -p notify-cli \
+    cargo build --profile dist --locked -p notify-push-server -p notify-push-cli \
     && install -D -t /out/bin target/dist/notify-server target/dist/notify \
     && install -d -m 0700 /out/lib/notify
 

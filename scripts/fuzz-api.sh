@@ -80,7 +80,8 @@ failed=0
 run() {
   echo "-- $1"
   shift
-  "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
+  # Other tests may run concurrently, and have timeouts.
+  nice -n 10 "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
     --seed "$SEED" --workers 1 --no-color --warnings off --continue-on-failure "$@" \
     >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
   # The number of test cases.

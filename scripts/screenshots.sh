@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 folder="${1:-docs/console}"
 # The limit of all pictures together, in bytes.
-BYTES_MAX=1500000
+BYTES_MAX=1700000
 # Few colours keep the pictures small.
 COLOURS=12
 

@@ -30,10 +30,10 @@ step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$pa
 
 scratch=$(mktemp -d)
 checks_pid=
-beside_pid=
+beside_pids=()
 finish() {
   local status=$? pid
-  for pid in $checks_pid $beside_pid; do kill -- "-$pid" 2>/dev/null || true; done
+  for pid in $checks_pid "${beside_pids[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
   rm -rf "$scratch"
   if [ "$status" -ne 0 ]; then printf '\n== failed: %s\n' "$part"; fi
 }
@@ -79,7 +79,7 @@ need_bad_disks() {
 }
 need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
 need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
-# axe-core, which checks the accessibility of the console, comes from npm.
+# axe-core, which checks the accessibility of the console, and TypeScript come from npm.
 need_npm() { command -v npm >/dev/null || apt_install npm; }
 
 lint_needs() { need_compiler; need_lints; need_python; need_systemd; }
@@ -87,7 +87,9 @@ docs_needs() { need_compiler; need_curl; }
 unit_needs() { need_compiler; need_postgres; }
 store_needs() { need_compiler; need_postgres; }
 simulation_needs() { need_compiler; need_postgres; }
-e2e_needs() { need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; }
+e2e_needs() {
+  need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm
+}
 browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
 postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; }
 
@@ -115,7 +117,7 @@ suites() {
 }
 docs_suites=(--test=docs --test=tidy)
 browsers_suites=(--test=browser --test=console_browser --test=polls)
-mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli)
+mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli notify-testing examples)
 # All suites that no other part runs, so that a new suite is never left out.
 mapfile -t e2e_suites < <(suites tests bench |
   grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
@@ -136,10 +138,13 @@ lint() {
 lint_compile() {
   step "Clippy"
   cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
-  # The binaries are built as users build them, without the features for tests.
-  cargo_beside clippy -p notify-server -p notify-cli -- -D warnings
+  # The binaries are built as users build them: one by one, and without the features for tests.
+  cargo_beside clippy -p notify-push-server -- -D warnings
+  cargo_beside clippy -p notify-push-cli -- -D warnings
   step "Clippy, without the console and the sandbox"
-  cargo_beside clippy -p notify-server --no-default-features -- -D warnings
+  cargo_beside clippy -p notify-push-server --no-default-features -- -D warnings
+  step "crates that can be published"
+  cargo_beside package --quiet --no-verify --allow-dirty -p notify-core -p notify-client -p notify-sandbox -p notify-push-server -p notify-push-cli -p notify-testing
   step "dependencies"
   deny
 }
@@ -154,6 +159,8 @@ deny() {
       cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "$tools"
   fi
   cargo-deny --log-level error --locked check bans licenses sources
+  cargo-deny --manifest-path fuzz/Cargo.toml --config deny.toml --log-level error --locked \
+    check bans licenses sources
   if timeout "$ADVISORIES_SECONDS_MAX" cargo-deny --log-level error fetch db; then
     cargo-deny --log-level error --locked check advisories
   else
@@ -185,7 +192,8 @@ unit() {
 }
 store() {
   step "the store, on both databases"
-  cargo_test --lib -- store::
+  # These tests mostly wait for PostgreSQL.
+  RUST_TEST_THREADS=8 cargo_test --lib -- store::
 }
 simulation() {
   step "delivery and its simulation"
@@ -194,12 +202,12 @@ simulation() {
 
 e2e() {
   build "${e2e_suites[@]}"
-  step "the whole product; suites that mostly wait run concurrently"
+  step "the whole product; generated requests, and suites that mostly wait, run concurrently"
   begin_beside cargo_test "${waiting_suites[@]}"
+  # The suites leave about a core idle, which the generated requests use for minutes.
+  begin_beside ./scripts/fuzz-api.sh
   cargo_test "${busy_suites[@]}"
-  step "the API against its own description"
-  ./scripts/fuzz-api.sh
-  step "suites that mostly wait"
+  step "suites that mostly wait, and the API against its own description"
   end_beside
   look_at_checks
   step "examples"
@@ -229,18 +237,20 @@ postgres() {
   unset NOTIFY_TEST_BACKEND
 }
 
-# Starts a command that runs concurrently with the next ones. Its output appears when it ends.
+# Starts a command that runs concurrently with the next ones. `end_beside` waits for it and prints its output.
 begin_beside() {
   set -m # a process group of its own, which can be killed as one
-  "$@" >"$scratch/beside" 2>&1 &
-  beside_pid=$!
+  "$@" >"$scratch/beside-${#beside_pids[@]}" 2>&1 &
+  beside_pids+=($!)
   set +m
 }
 end_beside() {
-  local status=0
-  wait "$beside_pid" || status=$?
-  beside_pid=
-  cat "$scratch/beside"
+  local nth status=0
+  for nth in "${!beside_pids[@]}"; do
+    wait "${beside_pids[$nth]}" || status=$?
+    cat "$scratch/beside-$nth"
+  done
+  beside_pids=()
   return "$status"
 }
 
