@@ -405,3 +405,33 @@ fn the_sdk_asks_for_the_rust_version_that_its_dependencies_need() {
         );
     }
 }
+
+/// A package on crates.io has only its own files, and symbolic links do not survive every way of copying a
+/// source tree. So packages have copies.
+#[test]
+fn packages_have_up_to_date_copies_of_shared_files() {
+    let metadata = cargo_metadata();
+    let mut copies = vec![(root().join("notify-server/api.md"), "docs/api.md")];
+    for package in list(&metadata, "packages") {
+        // `null` means any registry, and an empty list means none.
+        if package["source"].is_null() && package["publish"].is_null() {
+            let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+            let folder = manifest.parent().expect("a folder");
+            for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                copies.push((folder.join(licence), licence));
+            }
+        }
+    }
+    assert!(copies.len() > 1, "no package can be published");
+    for (copy, original) in copies {
+        let text = fs::read(root().join(original)).expect("the original is readable");
+        if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {
+            fs::write(&copy, &text).expect("the copy can be written");
+        }
+        assert!(
+            fs::read(&copy).is_ok_and(|found| found == text),
+            "{} is not {original}: run this test with NOTIFY_WRITE_DOCS=1",
+            copy.display()
+        );
+    }
+}

@@ -351,7 +351,7 @@ fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
 
-// `docs/api.md`, to which `api.md` in the folder of this package links, is the source of descriptions and
+// `docs/api.md`, of which `api.md` in the folder of this package is a copy, is the source of descriptions and
 // examples. A package has only its own files. The examples of the document are tested against the
 // models (`tests/tests/docs`).
 
