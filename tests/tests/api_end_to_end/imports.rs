@@ -183,7 +183,7 @@ fn rpush_export(browser: &WebSubscription) -> Export {
         ],
         counts: json!({"rows": 13, "registered": 5, "refused": 1, "left_out": 7,
             "left_out_reasons": {"Amazon device": 1, "excluded by [where] of the mapping": 1,
-                "token of an earlier row": 2, "unregistered": 3}}),
+                "repeated token": 2, "unregistered": 3}}),
         report: "refused.csv",
         corrections: vec![replaced("feedfacecafebeef", apns(34))],
         devices: vec![],

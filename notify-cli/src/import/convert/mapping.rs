@@ -296,6 +296,12 @@ impl Mapping {
         filters.all(|(column, values)| values.contain(&record.text(column).unwrap_or_default()))
     }
 
+    /// Whether `[where]` includes the app of rpush to which a row of feedback belongs.
+    pub(super) fn includes_app_of(&self, feedback: &Record) -> bool {
+        let Some(values) = self.tables.filters.get("app_id") else { return true };
+        feedback.text("app_id").is_none_or(|app| values.contain(&app))
+    }
+
     /// Sets the fields, tags and attributes of the row.
     pub(super) fn apply(&self, record: &Record, found: &mut Found, errors: &mut Vec<String>) {
         for (name, setter) in all_fields() {

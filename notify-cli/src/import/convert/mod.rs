@@ -170,8 +170,8 @@ impl Converter {
         }
     }
 
-    /// Whether the whole file must be read in advance: only its last row about a token says whether the
-    /// token still works.
+    /// Whether the whole file must be read in advance: only then is it known whether a token still works,
+    /// and which row is the last one with the token.
     pub(super) fn needs_survey(&self) -> bool {
         self.system == Some(System::Rpush)
     }
@@ -181,9 +181,14 @@ impl Converter {
         self.feedback.as_deref()
     }
 
-    /// Adds a row of this table of rpush to what is known of the tokens.
+    /// Adds a row of this table of rpush to what is known of the tokens, unless the mapping excludes it.
     pub(super) fn survey(&mut self, row: &RawRow<'_>, table: Table) {
-        if let Ok(record) = row.record() {
+        let Ok(record) = row.record() else { return };
+        let is_included = match table {
+            Table::Notifications => self.mapping.includes(&record),
+            Table::Feedback => self.mapping.includes_app_of(&record),
+        };
+        if is_included {
             self.tokens.survey(&record, table);
         }
     }

@@ -1,7 +1,7 @@
 //! The table `rpush_notifications` of rpush. rpush has no table of devices, so the devices are the distinct
 //! tokens of its notifications, without those that a provider reported as unregistered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::address::apns_token;
@@ -9,14 +9,26 @@ use super::record::{Record, text_of};
 use super::{Found, FoundOutcome, NO_ADDRESS, WebAddress};
 use crate::import::operation::UNREGISTERED;
 
-/// What is known of the tokens of a file, by their hashes: 24 bytes for each token.
+/// The reason for leaving out a token that is in a later row or later in the same row.
+const REPEATED: &str = "repeated token";
+
+/// What is known of the tokens of a file, by their hashes: 32 bytes for each token.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     hasher: RandomState,
-    /// The newest report of each token.
-    reports: HashMap<u64, Report>,
-    /// The tokens of the rows so far.
-    seen: HashSet<u64>,
+    tokens: HashMap<u64, TokenState>,
+    /// The number of addresses in the rows that were read in advance.
+    surveyed: u64,
+    /// The number of addresses in the rows that were converted.
+    converted: u64,
+}
+
+#[derive(Debug, Default)]
+struct TokenState {
+    /// The newest report.
+    report: Option<Report>,
+    /// The last address of the file with this token, counted from one.
+    last: u64,
 }
 
 /// A table of rpush.
@@ -51,42 +63,57 @@ enum Address {
 }
 
 impl Tokens {
-    /// Adds the report of a row.
+    /// Adds the tokens of a row, and what the row reports about them.
     pub(super) fn survey(&mut self, record: &Record, table: Table) {
-        let is_feedback = table == Table::Feedback;
-        let is = |column| record.flag(column).is_ok_and(|flag| flag == Some(true));
-        let report = if is_feedback || (is("failed") && is_unregistered(record)) {
-            Report { at: time(record, &["failed_at", "updated_at"]), is_unregistered: true }
-        } else if is("delivered") {
-            Report { at: time(record, &["delivered_at", "updated_at"]), is_unregistered: false }
-        } else {
-            return;
-        };
-        let addresses = if is_feedback {
-            record
-                .text("device_token")
-                .map(|token| Address::Token(normalised(&token)))
-                .into_iter()
-                .collect()
-        } else {
-            service(record)
-                .ok()
-                .and_then(|service| addresses(record, &service).ok())
-                .unwrap_or_default()
-        };
-        for address in addresses {
-            let newest = self.reports.entry(self.hasher.hash_one(address.text())).or_insert(report);
-            *newest = report.max(*newest);
+        match table {
+            Table::Notifications => self.survey_notification(record),
+            Table::Feedback => {
+                let Some(token) = record.text("device_token") else { return };
+                let report = Report::unregistered(record);
+                self.token(&Address::Token(normalised(&token))).add_report(Some(report));
+            }
         }
     }
 
-    /// Why the device with this address is left out, if it is.
+    fn survey_notification(&mut self, record: &Record) {
+        let Ok(service) = service(record) else { return };
+        let Ok(addresses) = addresses(record, &service) else { return };
+        let reports = reports(record, &service, addresses.len());
+        for (address, report) in addresses.iter().zip(reports) {
+            self.surveyed += 1;
+            let number = self.surveyed;
+            let token = self.token(address);
+            token.last = number;
+            token.add_report(report);
+        }
+    }
+
+    fn token(&mut self, address: &Address) -> &mut TokenState {
+        self.tokens.entry(self.hasher.hash_one(address.text())).or_default()
+    }
+
+    /// Why this address of the next row is left out, if it is. The calls must have the same order as the
+    /// addresses of the survey.
     fn exclusion(&mut self, address: &Address) -> Option<&'static str> {
-        let hash = self.hasher.hash_one(address.text());
-        if self.reports.get(&hash).is_some_and(|report| report.is_unregistered) {
+        self.converted += 1;
+        let number = self.converted;
+        let token = self.token(address);
+        if token.report.is_some_and(|report| report.is_unregistered) {
             return Some(UNREGISTERED);
         }
-        (!self.seen.insert(hash)).then_some("token of an earlier row")
+        (token.last != number).then_some(REPEATED)
+    }
+}
+
+impl TokenState {
+    fn add_report(&mut self, report: Option<Report>) {
+        self.report = self.report.max(report);
+    }
+}
+
+impl Report {
+    fn unregistered(record: &Record) -> Self {
+        Self { at: time(record, &["failed_at", "updated_at"]), is_unregistered: true }
     }
 }
 
@@ -187,8 +214,64 @@ fn normalised(token: &str) -> String {
     apns_token(token).unwrap_or_else(|_| token.to_owned())
 }
 
-/// Whether the error of a failed notification says that the token no longer works.
-fn is_unregistered(record: &Record) -> bool {
+/// What a notification reports about each of its addresses.
+fn reports(record: &Record, service: &Service, addresses: usize) -> Vec<Option<Report>> {
+    let is = |column| record.flag(column).is_ok_and(|flag| flag == Some(true));
+    if is("failed") {
+        let failed = Report::unregistered(record);
+        let description = record.text("error_description").unwrap_or_default();
+        if let Some(errors) = recipient_errors(&description, addresses) {
+            // The notification reached the recipients without an error.
+            let delivered = Report { is_unregistered: false, ..failed };
+            let report = |error: Option<&str>| match error {
+                None => Some(delivered),
+                Some(error) => is_unregistered(error).then_some(failed),
+            };
+            return errors.into_iter().map(report).collect();
+        }
+        // An error without recipients is about the only address, or about the whole request.
+        let is_dead = addresses == 1
+            && (has_unregistered_code(record, service) || is_unregistered(&description));
+        return vec![is_dead.then_some(failed); addresses];
+    }
+    let delivered =
+        || Report { at: time(record, &["delivered_at", "updated_at"]), is_unregistered: false };
+    vec![is("delivered").then(delivered); addresses]
+}
+
+/// The error of each recipient of a notification to GCM, as rpush describes them: `Failed to deliver to
+/// recipients 0, 2. Errors: NotRegistered, Unavailable.`
+fn recipient_errors(description: &str, recipients: usize) -> Option<Vec<Option<&str>>> {
+    let (_, failures) = description.split_once("Failed to deliver to ")?;
+    let (failed, rest) = failures.split_once(". Errors: ")?;
+    let errors: Vec<&str> = rest.split('.').next()?.split(", ").collect();
+    let failed: Vec<usize> = match failed.strip_prefix("recipients ") {
+        Some(list) => list.split(", ").map(|index| index.parse().ok()).collect::<Option<_>>()?,
+        None if failed == "all recipients" => (0..recipients).collect(),
+        None => return None,
+    };
+    if failed.len() != errors.len() {
+        return None;
+    }
+    let mut of_recipient = vec![None; recipients];
+    for (index, error) in failed.into_iter().zip(errors) {
+        *of_recipient.get_mut(index)? = Some(error);
+    }
+    Some(of_recipient)
+}
+
+/// Whether the status of a failed notification says that the token no longer works: 410 of APNs, and 404 or
+/// 410 of the push service of a browser.
+fn has_unregistered_code(record: &Record, service: &Service) -> bool {
+    match record.text("error_code").as_deref() {
+        Some("410") => true,
+        Some("404") => matches!(service, Service::WebPush),
+        _ => false,
+    }
+}
+
+/// Whether this error says that the token no longer works.
+fn is_unregistered(error: &str) -> bool {
     /// The reasons of APNs, FCM and GCM, and what rpush writes for them.
     const REASONS: [&str; 6] = [
         "unregistered",
@@ -198,11 +281,8 @@ fn is_unregistered(record: &Record) -> bool {
         "baddevicetoken",
         "invalid token",
     ];
-    if record.text("error_code").as_deref() == Some("410") {
-        return true;
-    }
-    let description = record.text("error_description").unwrap_or_default().to_lowercase();
-    REASONS.iter().any(|reason| description.contains(reason))
+    let error = error.to_lowercase();
+    REASONS.iter().any(|reason| error.contains(reason))
 }
 
 /// The first of these columns with a time, in unix seconds. Times without a zone are in UTC, as Rails writes
@@ -378,14 +458,90 @@ mod tests {
             (vec![delivered("2024-05-01 10:00:00"), feedback("2024-04-30 10:00:00+00")], None),
             (vec![delivered("2024-05-01 10:00:00"), feedback("")], Some("unregistered")),
         ] {
+            let rows = rows
+                .into_iter()
+                .chain([notification(serde_json::json!({"type": class, "device_token": "t"}))]);
+            let rows: Vec<_> = rows.collect();
             let mut tokens = Tokens::default();
             for (table, row) in &rows {
                 tokens.survey(row, *table);
             }
+            tokens.converted = tokens.surveyed - 1;
             assert_eq!(tokens.exclusion(&token("t")), expected, "{rows:?}");
         }
+    }
+
+    #[test]
+    fn a_failed_notification_reports_only_the_recipients_that_it_lists() {
+        const DEAD: Option<bool> = Some(true);
+        const DELIVERED: Option<bool> = Some(false);
+        for (service, error_code, description, expected) in [
+            (
+                Service::Gcm,
+                "",
+                "Failed to deliver to recipients 0, 2. Errors: NotRegistered, Unavailable.",
+                vec![DEAD, DELIVERED, None],
+            ),
+            (
+                Service::Gcm,
+                "",
+                "Unable to deliver notification 7, received an error (Failed to deliver to recipients \
+                 1, 2. Errors: Unavailable, InvalidRegistration. 1 will be retried as notification 8.)",
+                vec![DELIVERED, None, DEAD],
+            ),
+            (
+                Service::Gcm,
+                "",
+                "Failed to deliver to all recipients. Errors: NotRegistered, Unavailable, NotRegistered.",
+                vec![DEAD, None, DEAD],
+            ),
+            // Neither the number of recipients nor that of errors is right.
+            (
+                Service::Gcm,
+                "",
+                "Failed to deliver to recipients 0, 3. Errors: NotRegistered, NotRegistered.",
+                vec![None; 3],
+            ),
+            (
+                Service::Gcm,
+                "",
+                "Failed to deliver to recipients 0, 2. Errors: NotRegistered.",
+                vec![None; 3],
+            ),
+            (Service::Gcm, "410", "NotRegistered", vec![None; 3]),
+            (Service::Gcm, "400", "GCM failed to parse the JSON request.", vec![None; 3]),
+            (Service::Gcm, "", "NotRegistered", vec![DEAD]),
+            (Service::WebPush, "404", "Not Found", vec![DEAD]),
+            (Service::WebPush, "410", "Gone", vec![DEAD]),
+            (Service::WebPush, "413", "Payload Too Large", vec![None]),
+            (Service::Fcm, "404", "Not Found", vec![None]),
+            (Service::Apns, "410", "Gone", vec![DEAD]),
+        ] {
+            let row = record(&serde_json::json!({"failed": "t", "delivered": "f",
+                "failed_at": "2024-05-01 10:00:00", "error_code": error_code,
+                "error_description": description}));
+            let reports = reports(&row, &service, expected.len());
+            assert!(reports.iter().flatten().all(|report| report.at == 1_714_557_600));
+            let seen: Vec<_> =
+                reports.iter().map(|report| report.map(|report| report.is_unregistered)).collect();
+            assert_eq!(seen, expected, "{error_code} {description}");
+        }
+    }
+
+    #[test]
+    fn the_last_row_of_a_token_is_imported() {
+        let row = |ids: &str| {
+            record(&serde_json::json!({"type": "Rpush::Client::ActiveRecord::Gcm::Notification",
+                "registration_ids": ids}))
+        };
         let mut tokens = Tokens::default();
-        assert_eq!(tokens.exclusion(&token("t")), None);
-        assert_eq!(tokens.exclusion(&token("t")), Some("token of an earlier row"));
+        for ids in ["[\"a\", \"b\", \"a\"]", "[7]", "[\"b\", \"c\"]"] {
+            tokens.survey(&row(ids), Table::Notifications);
+        }
+        for (text, expected) in
+            [("a", Some(REPEATED)), ("b", Some(REPEATED)), ("a", None), ("b", None), ("c", None)]
+        {
+            assert_eq!(tokens.exclusion(&token(text)), expected, "{text}");
+        }
     }
 }

@@ -19,6 +19,11 @@ fn converter(system: Option<System>, mapping: &str) -> Converter {
 fn converted(system: Option<System>, mapping: &str, rows: &[Value]) -> Vec<Value> {
     let mut converter = converter(system, mapping);
     let rows: Vec<_> = rows.iter().map(Value::to_string).collect();
+    if converter.needs_survey() {
+        for row in &rows {
+            converter.survey(&RawRow::Json(row.as_bytes()), Table::Notifications);
+        }
+    }
     let outcomes = rows.iter().flat_map(|row| converter.convert(&RawRow::Json(row.as_bytes())));
     outcomes.map(|(_, outcome)| shown(outcome)).collect()
 }
@@ -262,9 +267,9 @@ fn tokens_of_rpush_become_devices() {
         "---\n- endpoint: https://push.example/1\n  keys:\n    p256dh: BN/x=\n    auth: a+b==\n";
     let spaced = format!("<{} {}>", &APNS[..32], &APNS[32..]);
     let rows = [
-        json!({"id": 1, "type": class("Apnsp8"), "device_token": spaced, "delivered": "t",
+        json!({"id": 1, "type": class("Apnsp8"), "device_token": spaced, "delivered": "t"}),
+        json!({"id": 2, "type": class("Apns"), "device_token": APNS_LOWER, "delivered": "t",
             "environment": "development"}),
-        json!({"id": 2, "type": class("Apns"), "device_token": APNS_LOWER, "delivered": "t"}),
         json!({"id": 3, "type": class("Gcm"), "registration_ids": "---\n- g1\n- g2\n- g1\n"}),
         json!({"id": 4, "type": class("Fcm"), "device_token": "f1", "environment": "production"}),
         json!({"id": 5, "type": class("Webpush"), "registration_ids": web}),
@@ -285,12 +290,12 @@ fn tokens_of_rpush_become_devices() {
     assert_eq!(
         converted,
         [
+            json!("repeated token"),
             json!({"device_id": ios.to_string(), "platform": "ios", "push_token": APNS_LOWER,
                 "ios_env": "sandbox"}),
-            json!("token of an earlier row"),
-            android("g1"),
+            json!("repeated token"),
             android("g2"),
-            json!("token of an earlier row"),
+            android("g1"),
             android("f1"),
             json!({"device_id": browser.to_string(), "platform": "web", "subscription":
                 {"endpoint": "https://push.example/1", "keys": {"p256dh": "BN_x", "auth": "a-b"}}}),
@@ -300,6 +305,52 @@ fn tokens_of_rpush_become_devices() {
             json!(["registration_ids: is of another push service than the notification"]),
         ]
     );
+}
+
+/// Reports of other apps of rpush say nothing about the tokens of the app that is imported.
+#[test]
+fn a_mapping_excludes_rows_of_rpush_from_the_survey_too() {
+    let class = "Rpush::Client::ActiveRecord::Fcm::Notification";
+    let delivered = |app: u64| {
+        json!({"type": class, "device_token": "t", "app_id": app, "delivered": "t",
+        "delivered_at": "2024-05-01 10:00:00"})
+    };
+    let failed = |app: u64| {
+        json!({"type": class, "device_token": "t", "app_id": app, "failed": "t",
+        "failed_at": "2024-05-02 10:00:00", "error_description": "Unregistered"})
+    };
+    let feedback = |app: Value| {
+        json!({"device_token": "t", "app_id": app,
+        "failed_at": "2024-05-02 10:00:00"})
+    };
+    let excluded = "excluded by [where] of the mapping";
+    for (rows, feedback, expected) in [
+        (vec![delivered(1), failed(2)], None, vec!["imported", excluded]),
+        (vec![delivered(1), failed(1)], None, vec!["unregistered", "unregistered"]),
+        (vec![delivered(1), delivered(2)], None, vec!["imported", excluded]),
+        (vec![delivered(1)], Some(feedback(json!(2))), vec!["imported"]),
+        (vec![delivered(1)], Some(feedback(json!(1))), vec!["unregistered"]),
+        // An export of some columns only.
+        (vec![delivered(1)], Some(feedback(Value::Null)), vec!["unregistered"]),
+    ] {
+        let mut converter = converter(Some(System::Rpush), "[where]\napp_id = 1\n");
+        let rows: Vec<_> = rows.iter().map(Value::to_string).collect();
+        for row in feedback.iter().map(Value::to_string) {
+            converter.survey(&RawRow::Json(row.as_bytes()), Table::Feedback);
+        }
+        for row in &rows {
+            converter.survey(&RawRow::Json(row.as_bytes()), Table::Notifications);
+        }
+        let outcomes = rows.iter().flat_map(|row| converter.convert(&RawRow::Json(row.as_bytes())));
+        let seen: Vec<_> = outcomes
+            .map(|(_, outcome)| match outcome {
+                Ok(Outcome::Draft(_)) => "imported",
+                Ok(Outcome::LeftOut(reason)) => reason,
+                Err(errors) => panic!("{errors:?}"),
+            })
+            .collect();
+        assert_eq!(seen, expected, "{rows:?} {feedback:?}");
+    }
 }
 
 const OWN_TABLE: &str = r#"
