@@ -193,9 +193,19 @@ fn resume_hint(resumable: bool) -> &'static str {
 
 fn correction_hint(report: Option<&Path>, command: &str) -> String {
     report.map_or_else(String::new, |report| {
-        let report = report.display();
-        format!("; correct them in {report}, then run `{command} {report}`")
+        let argument = shell_quoted(report);
+        format!("; correct them in {}, then run `{command} {argument}`", report.display())
     })
+}
+
+/// The path as an argument in a shell: in quotes if it needs them.
+pub(crate) fn shell_quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 /// The exit status of a failed call. A request that the client refuses as invalid has the same status as
@@ -363,6 +373,21 @@ mod tests {
         ];
         for (failure, status) in rows {
             assert_eq!(failure.status(), status, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_quoted_for_the_shell_if_necessary() {
+        for (path, expected) in [
+            ("devices.csv", "devices.csv"),
+            ("/a/b-1_2.csv.gz", "/a/b-1_2.csv.gz"),
+            ("my devices.csv", "'my devices.csv'"),
+            ("~/a.csv", "'~/a.csv'"),
+            ("$(a);b", "'$(a);b'"),
+            ("Ada's.csv", "'Ada'\\''s.csv'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_quoted(Path::new(path)), expected);
         }
     }
 }

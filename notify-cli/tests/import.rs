@@ -1118,3 +1118,26 @@ async fn a_row_of_a_list_is_refused_and_corrected() {
     assert_eq!(run.status, 2, "{run:?}");
     assert!(run.stderr.contains("line 2: the JSON ends within the list"), "{run:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mapping_can_have_any_path_and_its_unknown_columns_are_reported() {
+    let fixture = Fixture::with_body(done()).await;
+    let mapping = "[fields]\nplatform = { column = \"os\" }\npush_token = \"token\"\nuser_id = \"usre\"\n\
+                   [attributes]\nplan = \"plan\"\n";
+    fixture.file("Ada's mapping.toml", mapping);
+    fixture.file(
+        "my devices.ndjson",
+        "{\"os\":\"android\",\"token\":\"t\",\"user\":\"u\",\"plan\":null}\n{\"os\":\"beos\",\"token\":\"u\"}\n",
+    );
+    let import = ["devices", "import", "--mapping", "Ada's mapping.toml"];
+    let run = fixture.run(&[&import[..], &["my devices.ndjson"]].concat());
+    assert_eq!((run.status, &run.json()["registered"]), (3, &json!(1)), "{run:?}");
+    let lines: Vec<_> = run.stderr.lines().collect();
+    assert_eq!(lines[0], "warning: no row has the column `usre`, which the mapping names");
+    assert_eq!(
+        lines[2],
+        "error: rows refused: 1; correct them in my devices.ndjson.refused.ndjson, then run `notify devices \
+         import --mapping 'Ada'\\''s mapping.toml' 'my devices.ndjson.refused.ndjson'`"
+    );
+    assert_eq!(lines.len(), 3, "{run:?}");
+}

@@ -281,17 +281,28 @@ async fn execute_file(job: Job<'_>, session: &mut Session) -> Result<(), Failure
     let parallel = usize::from(job.options.parallel);
     let (sender, rows) = mpsc::channel(2 * parallel);
     let resume_after = state.position();
-    std::thread::spawn(move || source.read(resume_after, &sender));
+    let reader = std::thread::spawn(move || source.read(resume_after, &sender));
     let results = execute_all(&notify, rows, parallel);
     let end = record_results(results, &mut state, &progress).await;
     progress.end();
     state.save()?;
-    match end? {
-        End::Completed => state.finish()?,
+    let unseen_columns = match end? {
+        End::Completed => {
+            // After its last row, the reader ends at once.
+            let columns = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            state.finish()?;
+            columns
+        }
         End::Interrupted => return Err(state.early_end(None)),
         End::Failed(cause) => return Err(state.early_end(Some(cause))),
-    }
+    };
     show(&state, purpose, session)?;
+    for column in unseen_columns {
+        session.out.flush()?;
+        output::print_message(&format!(
+            "warning: no row has the column `{column}`, which the mapping names"
+        ));
+    }
     if let Some(first) = state.first_refused() {
         session.out.flush()?;
         output::print_message(&format!("the first refused row: {first}"));

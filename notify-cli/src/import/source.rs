@@ -165,19 +165,25 @@ impl Source {
         self.size
     }
 
-    /// Sends the rows after `resume_after`, until the file ends or the receiver is dropped.
-    pub(super) fn read(self, resume_after: Option<Position>, rows: &Sender<Result<Row, Failure>>) {
-        if let Err(failure) = self.read_rows(resume_after, rows) {
+    /// Sends the rows after `resume_after`, until the file ends or the receiver is dropped. Returns the columns
+    /// of the mapping that no row had.
+    pub(super) fn read(
+        self,
+        resume_after: Option<Position>,
+        rows: &Sender<Result<Row, Failure>>,
+    ) -> Vec<String> {
+        self.read_rows(resume_after, rows).unwrap_or_else(|failure| {
             // If the receiver was dropped, the import has already ended.
             let _ = rows.blocking_send(Err(failure));
-        }
+            Vec::new()
+        })
     }
 
     fn read_rows(
         self,
         resume_after: Option<Position>,
         rows: &Sender<Result<Row, Failure>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<String>, Failure> {
         let Self { path, input, options, converter, size: _ } = self;
         let ReadOptions { format, purpose, ignore_unknown_columns } = options;
         let mut list_member = purpose.list_member();
@@ -195,7 +201,11 @@ impl Source {
         let duplicates = DuplicateDetector::default();
         let mut sink = Sink { parser, progress, duplicates, purpose, now, rows };
         let read = read_input(input, format, list_member, &mut sink);
-        read.and_then(|()| Ok(sink.progress.finish()?)).map_err(|error| in_file(&path, error))
+        read.and_then(|()| Ok(sink.progress.finish()?)).map_err(|error| in_file(&path, error))?;
+        Ok(match sink.parser {
+            RowParser::Native { .. } => Vec::new(),
+            RowParser::Foreign(converter) => converter.into_unseen_columns(),
+        })
     }
 }
 

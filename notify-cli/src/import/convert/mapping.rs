@@ -155,8 +155,8 @@ macro_rules! fields {
 }
 
 /// The fields that are optional texts of a registration.
-const TEXTS: [(&str, Setter); 12] = fields! {
-    push_token user_id language country android_id ad_id sdk_version app_version os_version
+const TEXTS: [(&str, Setter); 13] = fields! {
+    push_token user_id language country android_id ad_id imei sdk_version app_version os_version
     store_identifier device_description ios_env
 };
 
@@ -268,15 +268,20 @@ impl Mapping {
         &self.text
     }
 
-    /// Checks that a CSV file has all columns of the mapping.
-    pub(super) fn check_header<N: AsRef<str>>(&self, names: &[N]) -> Result<(), Failure> {
+    /// The columns that the mapping names.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         let tables = &self.tables;
         let fields = tables.fields.values().filter_map(|source| source.0.column.as_deref());
         let tags = tables.tags.iter().map(|source| &*source.column);
         let attributes = tables.attributes.values().map(|source| &*source.0.column);
         let filters = tables.filters.keys().map(String::as_str);
+        fields.chain(tags).chain(attributes).chain(filters)
+    }
+
+    /// Checks that a CSV file has all columns of the mapping.
+    pub(super) fn check_header<N: AsRef<str>>(&self, names: &[N]) -> Result<(), Failure> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        for column in fields.chain(tags).chain(attributes).chain(filters) {
+        for column in self.columns() {
             let head = column.split('.').next().unwrap_or_default();
             if !names.contains(&column) && !names.contains(&head) {
                 let near = nearest_name(column, &names);
@@ -332,23 +337,26 @@ impl Mapping {
 }
 
 impl FieldSource {
-    /// The value for a row.
+    /// The value for a row, in the unit of the field.
     fn value(&self, record: &Record) -> Result<Option<String>, String> {
+        let Some(text) = self.text(record)? else { return Ok(None) };
+        match self.unit {
+            Some(unit) => Ok(Some(offset(&text, unit)?)),
+            None => Ok(Some(text)),
+        }
+    }
+
+    /// The text for a row, in the unit of the mapping.
+    fn text(&self, record: &Record) -> Result<Option<String>, String> {
         if self.value.is_some() {
             return Ok(self.value.clone());
         }
         let text = self.column.as_deref().and_then(|column| record.text(column));
         let Some(text) = text else { return Ok(self.default.clone()) };
-        let text = match &self.values {
-            None => text,
-            Some(values) => match values.get(&text).or(self.default.as_ref()) {
-                Some(value) => value.clone(),
-                None => return Err(format!("`{text}` is not among the `values` of the mapping")),
-            },
-        };
-        match self.unit {
-            Some(unit) => Ok(offset(&text, unit).map(Some)?),
-            None => Ok(Some(text)),
+        let Some(values) = &self.values else { return Ok(Some(text)) };
+        match values.get(&text).or(self.default.as_ref()) {
+            Some(value) => Ok(Some(value.clone())),
+            None => Err(format!("`{text}` is not among the `values` of the mapping")),
         }
     }
 }
@@ -399,5 +407,65 @@ impl From<String> for FieldSource {
 impl From<String> for AttributeSource {
     fn from(column: String) -> Self {
         Self { column, kind: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_client::notify_core::RegisterDevice;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_field_of_a_registration_except_the_kind_of_sdk_can_be_mapped() {
+        let mut found = Found::default();
+        for (name, setter) in all_fields() {
+            let text = match name {
+                "timezone" => "UTC",
+                _ => "1",
+            };
+            setter(&mut found, text.to_owned()).expect(name);
+        }
+        let fields = serde_json::to_value(RegisterDevice::default()).expect("JSON");
+        let names = all_fields().map(|(name, _)| name).collect::<Vec<_>>();
+        for name in fields.as_object().expect("an object").keys() {
+            assert_eq!(names.contains(&name.as_str()), name != "sdk_type", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_converted_wherever_it_comes_from() {
+        for (source, tz, expected) in [
+            (r#"{ value = "2", unit = "hours" }"#, json!(null), Ok(Some("120"))),
+            (r#"{ column = "tz", unit = "hours", default = "1" }"#, json!("2"), Ok(Some("120"))),
+            (r#"{ column = "tz", unit = "hours", default = "1" }"#, json!(null), Ok(Some("60"))),
+            (r#"{ column = "tz", unit = "seconds", default = "60" }"#, json!(""), Ok(Some("1"))),
+            (
+                r#"{ column = "tz", unit = "hours", default = "1", values = { CET = "2" } }"#,
+                json!("CET"),
+                Ok(Some("120")),
+            ),
+            (
+                r#"{ column = "tz", unit = "hours", default = "1", values = { CET = "2" } }"#,
+                json!("PST"),
+                Ok(Some("60")),
+            ),
+            (r#"{ column = "tz", default = "1" }"#, json!(null), Ok(Some("1"))),
+            (r#"{ column = "tz", unit = "hours" }"#, json!(null), Ok(None)),
+            (
+                r#"{ column = "tz", unit = "hours", default = "CET" }"#,
+                json!(null),
+                Err("must be an offset from UTC, such as 3600"),
+            ),
+        ] {
+            let text = format!("[fields]\nutc_offset = {source}\n");
+            let mapping = Mapping::parse(text, true).expect(source);
+            let record = json!({"tz": tz}).to_string();
+            let record = Record::from_json(record.as_bytes()).expect("an object");
+            let seen = mapping.tables.fields[UTC_OFFSET].0.value(&record);
+            let seen = seen.as_ref().map(Option::as_deref).map_err(String::as_str);
+            assert_eq!(seen, expected, "{source} {tz}");
+        }
     }
 }

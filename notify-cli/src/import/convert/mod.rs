@@ -10,6 +10,7 @@ mod record;
 mod rpush;
 mod zone;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -24,7 +25,7 @@ use self::rpush::Tokens;
 use super::operation::{Draft, is_subscription_platform};
 use super::source::RawRow;
 use super::source_row::{is_added, is_report};
-use crate::failure::Failure;
+use crate::failure::{Failure, shell_quoted};
 
 /// The namespace of device ids that are derived from addresses: the `UUIDv5` of
 /// `https://notify.invalid/import` in the namespace of URLs (RFC 9562, section 5.5).
@@ -121,6 +122,25 @@ pub(super) struct Converter {
     tokens: Tokens,
     feedback: Option<PathBuf>,
     arguments: String,
+    unseen: UnseenColumns,
+}
+
+/// The columns of the mapping that no row had so far. Only rows of JSON are checked: a CSV file has a header.
+#[derive(Debug, Default)]
+struct UnseenColumns {
+    columns: BTreeSet<String>,
+    has_rows: bool,
+}
+
+impl UnseenColumns {
+    fn of(mapping: &Mapping) -> Self {
+        Self { columns: mapping.columns().map(str::to_owned).collect(), has_rows: false }
+    }
+
+    fn add_row(&mut self, record: &Record) {
+        self.has_rows = true;
+        self.columns.retain(|column| !record.has(column));
+    }
 }
 
 impl Converter {
@@ -138,13 +158,14 @@ impl Converter {
         };
         let mut arguments = system_argument(args.from);
         if let Some(path) = &args.mapping {
-            arguments.push_str(&format!(" --mapping {}", path.display()));
+            arguments.push_str(&format!(" --mapping {}", shell_quoted(path)));
         }
         if let Some(path) = &args.feedback {
-            arguments.push_str(&format!(" --feedback {}", path.display()));
+            arguments.push_str(&format!(" --feedback {}", shell_quoted(path)));
         }
+        let unseen = UnseenColumns::of(&mapping);
         let (tokens, feedback) = (Tokens::default(), args.feedback.clone());
-        Ok(Some(Self { system: args.from, mapping, tokens, feedback, arguments }))
+        Ok(Some(Self { system: args.from, mapping, tokens, feedback, arguments, unseen }))
     }
 
     /// The arguments that convert a file, with a space before each: a corrected report needs them too.
@@ -214,6 +235,9 @@ impl Converter {
             Ok(record) => record,
             Err(error) => return vec![(String::new(), Err(vec![error]))],
         };
+        if matches!(row, RawRow::Json(_)) {
+            self.unseen.add_row(&record);
+        }
         if !self.mapping.includes(&record) {
             return vec![(
                 String::new(),
@@ -228,6 +252,11 @@ impl Converter {
             Some(System::Rpush) => rpush::devices(&record, &mut self.tokens),
         };
         found.into_iter().map(|found| self.finish(&record, found)).collect()
+    }
+
+    /// The columns of the mapping that no row of a JSON file had, for example because they are misspelt.
+    pub(super) fn into_unseen_columns(self) -> Vec<String> {
+        if self.unseen.has_rows { self.unseen.columns.into_iter().collect() } else { Vec::new() }
     }
 
     /// Applies the mapping to a device, and checks its address.
@@ -303,6 +332,12 @@ impl Found {
         let column = if address_column.is_empty() { "push_token" } else { address_column };
         let error = |rule: &str| Err(vec![format!("{column}: {rule}")]);
         let registration = &mut draft.registration;
+        // A subscription cannot be disabled, so the device would get messages.
+        if registration.push_disabled == Some(true)
+            && is_subscription_platform(&registration.platform)
+        {
+            return Ok(Outcome::LeftOut("disabled"));
+        }
         let token = registration.push_token.take().filter(|token| address::is_present(token));
         let address = match &*registration.platform {
             "ios" | "android" => {
@@ -315,9 +350,6 @@ impl Found {
                 }
             }
             "web" => {
-                if registration.push_disabled == Some(true) {
-                    return Ok(Outcome::LeftOut("disabled browser"));
-                }
                 let endpoint = web.endpoint.filter(|endpoint| address::is_present(endpoint));
                 let Some(endpoint) = endpoint else { return Ok(Outcome::LeftOut(NO_ADDRESS)) };
                 let (Some(p256dh), Some(auth)) = (web.p256dh, web.auth) else {

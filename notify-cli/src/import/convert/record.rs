@@ -64,6 +64,11 @@ impl Record {
         Some(value).filter(|value| !value.is_null())
     }
 
+    /// Whether there is such a column, or such a member of a column. The column may be null.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.0.contains_key(column) || self.value(column).is_some()
+    }
+
     /// The text of a column; `None` if there is none.
     pub(super) fn text(&self, column: &str) -> Option<String> {
         match self.0.get(column) {

@@ -11,8 +11,8 @@ const P256DH: &str =
 
 fn converter(system: Option<System>, mapping: &str) -> Converter {
     let mapping = Mapping::parse(mapping.to_owned(), system.is_some()).expect("a correct mapping");
-    let (tokens, feedback) = (Tokens::default(), None);
-    Converter { system, mapping, tokens, feedback, arguments: String::new() }
+    let (tokens, feedback, unseen) = (Tokens::default(), None, UnseenColumns::of(&mapping));
+    Converter { system, mapping, tokens, feedback, arguments: String::new(), unseen }
 }
 
 /// What becomes of the rows of one system: the fields of a device, the reason for leaving it out, or errors.
@@ -145,7 +145,7 @@ fn installations_of_aerogear_become_devices() {
                 "push_disabled": true}),
             json!({"device_id": "3", "platform": "web", "user_id": "ada",
                 "subscription": browser(key)}),
-            json!("disabled browser"),
+            json!("disabled"),
             json!(["deviceToken: must be the JSON of a browser's subscription, in base64"]),
             json!("Windows device"),
             json!({"device_id": "7", "platform": "android", "push_token": "x"}),
@@ -428,6 +428,69 @@ fn a_mapping_reads_a_table_of_ones_own() {
         }
         assert_eq!(converted(None, OWN_TABLE, &[row]), [expected], "{change}");
     }
+}
+
+#[test]
+fn a_disabled_subscription_is_left_out() {
+    let mapping = "[fields]\nplatform = \"platform\"\npush_token = \"token\"\nrecipient_id = \"chat\"\n\
+                   endpoint = \"endpoint\"\np256dh = \"key\"\nauth = \"key\"\npush_disabled = \"muted\"\n";
+    for (platform, is_muted, is_left_out) in [
+        ("ios", true, false),
+        ("android", true, false),
+        ("web", true, true),
+        ("web", false, false),
+        ("fb-messenger", true, true),
+        ("fb-messenger", false, false),
+        ("chatapp", true, true),
+        ("chatapp", false, false),
+    ] {
+        let mut row = json!({"platform": platform, "muted": is_muted});
+        match platform {
+            "ios" | "android" => row["token"] = APNS.into(),
+            "web" => {
+                row["endpoint"] = "https://push.example/1".into();
+                row["key"] = "k".into();
+            }
+            _ => row["chat"] = "c1".into(),
+        }
+        let [seen] = <[_; 1]>::try_from(converted(None, mapping, &[row])).expect("one outcome");
+        assert_eq!(seen == json!("disabled"), is_left_out, "{platform} {is_muted}: {seen}");
+        assert_eq!(seen["platform"] == platform, !is_left_out, "{platform} {is_muted}: {seen}");
+    }
+}
+
+#[test]
+fn a_column_of_the_mapping_that_no_row_has_is_reported() {
+    let mapping = "[fields]\nuser_id = \"user.id\"\nlanguage = \"langauge\"\n[[tags]]\ncolumn = \"topics\"\n\
+                   [attributes]\nplan = \"plan\"\n[where]\nstatsu = \"new\"\n";
+    for (rows, expected) in [
+        (vec![], &[] as &[&str]),
+        (vec![json!({})], &["langauge", "plan", "statsu", "topics", "user.id"]),
+        (
+            vec![
+                json!({"user": {"uid": 1}, "plan": null}),
+                json!({"topics": "a", "status": "new"}),
+            ],
+            &["langauge", "statsu", "user.id"],
+        ),
+        (
+            vec![
+                json!({"user": "{\"id\": 1}", "plan": 1, "statsu": "old", "topics": [], "langauge": "en"}),
+            ],
+            &[],
+        ),
+    ] {
+        let mut converter = converter(Some(System::Parse), mapping);
+        for row in rows.iter().map(Value::to_string) {
+            converter.convert(&RawRow::Json(row.as_bytes()));
+        }
+        assert_eq!(converter.into_unseen_columns(), expected, "{rows:?}");
+    }
+    let mut converter = converter(Some(System::Parse), mapping);
+    let header = std::sync::Arc::new(ByteRecord::from(vec!["plan"]));
+    let cells = ByteRecord::from(vec![""]);
+    converter.convert(&RawRow::Csv { header: &header, cells: &cells, is_unterminated: false });
+    assert!(converter.into_unseen_columns().is_empty(), "the header was checked");
 }
 
 #[test]
