@@ -28,7 +28,7 @@ macro_rules! columns {
                 Ok(())
             }),)*
             ("push_disabled", |draft, cell| {
-                draft.registration.push_disabled = Some(parse_flag("push_disabled", cell)?);
+                draft.registration.push_disabled = Some(flag_of_column("push_disabled", cell)?);
                 Ok(())
             }),
             (TAGS, |draft, cell| {
@@ -48,7 +48,7 @@ macro_rules! columns {
                 Ok(())
             }),
             ("enabled", |draft, cell| {
-                draft.enabled = Some(parse_flag("enabled", cell)?);
+                draft.enabled = Some(flag_of_column("enabled", cell)?);
                 Ok(())
             }),
             ("disabled_reason", |draft, cell| {
@@ -311,11 +311,16 @@ fn column_names(names: &[&str]) -> String {
     format!("column{} {}", if names.len() == 1 { "" } else { "s" }, all.join(", "))
 }
 
-fn parse_flag(name: &str, cell: &str) -> Result<bool, Vec<String>> {
-    match &*cell.to_ascii_lowercase() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(vec![format!("{name}: must be true or false")]),
+fn flag_of_column(name: &str, cell: &str) -> Result<bool, Vec<String>> {
+    parse_flag(cell).map_err(|rule| vec![format!("{name}: {rule}")])
+}
+
+/// Parses true or false. PostgreSQL writes `t` and `f`.
+pub(super) fn parse_flag(text: &str) -> Result<bool, &'static str> {
+    match &*text.to_ascii_lowercase() {
+        "true" | "t" | "1" | "yes" => Ok(true),
+        "false" | "f" | "0" | "no" => Ok(false),
+        _ => Err("must be true or false"),
     }
 }
 

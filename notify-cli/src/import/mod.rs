@@ -118,7 +118,7 @@ pub(crate) enum Format {
 
 /// The result of an import of devices.
 #[derive(Debug, Serialize)]
-struct Imported<'a> {
+struct DeviceImportResult<'a> {
     rows: u64,
     registered: u64,
     refused: u64,
@@ -134,7 +134,7 @@ struct Imported<'a> {
 
 /// The result of tagging by file.
 #[derive(Debug, Serialize)]
-struct Tagged<'a> {
+struct TagResult<'a> {
     rows: u64,
     tagged: u64,
     refused: u64,
@@ -143,7 +143,7 @@ struct Tagged<'a> {
 
 /// The result of an import of users.
 #[derive(Debug, Serialize)]
-struct ImportedUsers<'a> {
+struct UserImportResult<'a> {
     rows: u64,
     imported: u64,
     refused: u64,
@@ -325,15 +325,15 @@ fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<
     match purpose {
         Purpose::Register => {}
         Purpose::Tag => {
-            let tagged = Tagged { rows, tagged: done, refused, refused_file };
+            let tagged = TagResult { rows, tagged: done, refused, refused_file };
             return session.out.show(&tagged, &view::TAGGED);
         }
         Purpose::UpdateUser => {
-            let imported = ImportedUsers { rows, imported: done, refused, refused_file };
+            let imported = UserImportResult { rows, imported: done, refused, refused_file };
             return session.out.show(&imported, &view::IMPORTED_USERS);
         }
     }
-    let imported = Imported {
+    let imported = DeviceImportResult {
         rows,
         registered: done,
         refused,

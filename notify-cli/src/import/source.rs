@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::import::columns::Columns;
-use crate::import::convert::{Converted, Converter, Outcome, Table};
+use crate::import::convert::{Conversion, Converter, Outcome, Table};
 use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
 use crate::import::source_row::SourceRow;
 use crate::import::state::Position;
@@ -193,7 +193,7 @@ impl Source {
             Some(mut converter) => {
                 list_member = converter.list_member();
                 survey(&mut converter, &path, format)?;
-                progress.add_header([converter.mapping_text()].into_iter());
+                progress.add_cells([converter.mapping_text()].into_iter());
                 RowParser::Foreign(Box::new(converter))
             }
         };
@@ -340,18 +340,17 @@ fn read_list(
 impl RowParser {
     /// The devices or users of a row: the id of each, which is empty if there is none, and the draft or its
     /// errors. A row of the format of Notify has exactly one.
-    fn parse(&mut self, row: &RawRow<'_>, purpose: Purpose) -> Vec<(String, Converted)> {
-        let draft = |draft| Outcome::Draft(Box::new(draft));
+    fn parse(&mut self, row: &RawRow<'_>, purpose: Purpose) -> Vec<(String, Conversion)> {
         match (self, row) {
             (Self::Foreign(converter), _) => converter.convert(row),
             (Self::Native { columns, .. }, RawRow::Csv { cells, .. }) => {
                 let columns = columns.as_ref().expect("the header comes first");
                 let (id, parsed) = columns.draft(cells);
-                vec![(id, parsed.map(draft))]
+                vec![(id, parsed.map(Outcome::device))]
             }
             (Self::Native { .. }, RawRow::Json(text)) => {
                 let (id, parsed) = json_draft(text, purpose);
-                vec![(id, parsed.map(draft))]
+                vec![(id, parsed.map(Outcome::device))]
             }
         }
     }
@@ -365,7 +364,7 @@ impl RowVisitor for Sink<'_> {
             }
             RowParser::Foreign(converter) => converter.check_header(header)?,
         }
-        self.progress.add_header(header.iter());
+        self.progress.add_cells(header.iter());
         Ok(())
     }
 
@@ -412,9 +411,9 @@ impl RowVisitor for Survey<'_> {
 impl Sink<'_> {
     /// Sends a row. Returns whether the receiver accepts more rows. A row that an earlier run finished is
     /// not sent, but its keys are recorded, so that later rows with the same keys are duplicates.
-    fn push(&mut self, is_new: bool, id: String, parsed: Converted, row: RawRow<'_>) -> bool {
+    fn push(&mut self, is_new: bool, id: String, parsed: Conversion, row: RawRow<'_>) -> bool {
         let operation = parsed.and_then(|outcome| match outcome {
-            Outcome::Draft(draft) => draft.validate(self.purpose, self.now),
+            Outcome::Device(draft) => draft.validate(self.purpose, self.now),
             Outcome::LeftOut(reason) => Ok(Operation::LeaveOut(reason)),
         });
         let (keys, duplicate) = match &operation {
@@ -460,12 +459,7 @@ impl ReadProgress {
         Self { position: Position::default(), resume_after }
     }
 
-    /// Adds a header, which is not a row.
-    fn add_header<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
-        self.position.add_cells(cells);
-    }
-
-    /// Adds the cells of a row to the digest.
+    /// Adds the cells of a header or a row to the digest.
     fn add_cells<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
         self.position.add_cells(cells);
     }

@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 use super::record::{Record, text_of, texts_of};
-use super::{Found, FoundOutcome, WebAddress};
+use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
 /// The server stores subscriptions of browsers in base64; some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -15,19 +15,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
+pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     let system = record.text("operatingSystem").unwrap_or_default().to_lowercase();
     let variant = record.text("platform").unwrap_or_else(|| system.clone()).to_lowercase();
     let platform = match &*variant {
         "android" => "android",
         "ios" | "ios_token" | "ipados" => "ios",
         "web_push" => "web",
-        "windows_wns" | "windows_mpns" => return Ok(FoundOutcome::LeftOut("Windows device")),
-        "adm" => return Ok(FoundOutcome::LeftOut("Amazon device")),
-        "simplepush" | "simple_push" => return Ok(FoundOutcome::LeftOut("SimplePush device")),
+        "windows_wns" | "windows_mpns" => return Ok(Outcome::LeftOut("Windows device")),
+        "adm" => return Ok(Outcome::LeftOut("Amazon device")),
+        "simplepush" | "simple_push" => return Ok(Outcome::LeftOut("SimplePush device")),
         other => return Err(vec![format!("platform: `{other}` is unknown")]),
     };
-    let mut found = Found::new(platform, "deviceToken");
+    let mut found = DeviceRow::new(platform, "deviceToken");
     let mut errors = Vec::new();
     let token = record.text("deviceToken");
     if platform == "web" {
@@ -56,7 +56,7 @@ pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
             Err(rule) => errors.push(format!("categories: {rule}")),
         }
     }
-    if errors.is_empty() { Ok(FoundOutcome::device(found)) } else { Err(errors) }
+    if errors.is_empty() { Ok(Outcome::device(found)) } else { Err(errors) }
 }
 
 /// The subscription of a browser: the JSON of a `PushSubscription`, in base64.

@@ -11,10 +11,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::Found;
-use super::record::{Record, parse_flag, split, text_of, texts_of};
+use super::DeviceRow;
+use super::record::{Record, split, text_of, texts_of};
 use super::zone::{Unit, offset, offset_of_zone};
 use crate::failure::Failure;
+use crate::import::columns::parse_flag;
 
 /// Largest mapping, in bytes.
 const MAPPING_BYTES_MAX: u64 = 64 * 1024;
@@ -143,7 +144,7 @@ impl Values {
 }
 
 /// Sets a field of a device.
-type Setter = fn(&mut Found, String) -> Result<(), String>;
+type Setter = fn(&mut DeviceRow, String) -> Result<(), String>;
 
 macro_rules! fields {
     ($($name:ident)*) => {
@@ -308,7 +309,7 @@ impl Mapping {
     }
 
     /// Sets the fields, tags and attributes of the row.
-    pub(super) fn apply(&self, record: &Record, found: &mut Found, errors: &mut Vec<String>) {
+    pub(super) fn apply(&self, record: &Record, found: &mut DeviceRow, errors: &mut Vec<String>) {
         for (name, setter) in all_fields() {
             let Some(ColumnOr(source)) = self.tables.fields.get(name) else { continue };
             let set = source.value(record).and_then(|text| match text {
@@ -419,7 +420,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_registration_except_the_kind_of_sdk_can_be_mapped() {
-        let mut found = Found::default();
+        let mut found = DeviceRow::default();
         for (name, setter) in all_fields() {
             let text = match name {
                 "timezone" => "UTC",

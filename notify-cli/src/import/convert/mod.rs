@@ -5,6 +5,7 @@ mod address;
 mod aerogear;
 mod mapping;
 mod onesignal;
+mod pairs;
 mod parse_server;
 mod record;
 mod rpush;
@@ -87,18 +88,24 @@ fn system_argument(system: Option<System>) -> String {
 
 /// What a row of another system becomes.
 #[derive(Debug, PartialEq)]
-pub(super) enum Outcome {
-    Draft(Box<Draft>),
+pub(super) enum Outcome<T> {
+    Device(Box<T>),
     /// The row is left out, for this reason.
     LeftOut(&'static str),
 }
 
+impl<T> Outcome<T> {
+    pub(super) fn device(device: T) -> Self {
+        Self::Device(Box::new(device))
+    }
+}
+
 /// A device of a row, or the errors of the row.
-pub(super) type Converted = Result<Outcome, Vec<String>>;
+pub(super) type Conversion<T = Draft> = Result<Outcome<T>, Vec<String>>;
 
 /// A device as a row describes it, before its address is checked.
 #[derive(Debug, Default)]
-struct Found {
+struct DeviceRow {
     draft: Draft,
     /// The subscription of a browser.
     web: WebAddress,
@@ -230,7 +237,7 @@ impl Converter {
     }
 
     /// Converts a row. Returns the id of each device, which is empty if there is none, with its outcome.
-    pub(super) fn convert(&mut self, row: &RawRow<'_>) -> Vec<(String, Converted)> {
+    pub(super) fn convert(&mut self, row: &RawRow<'_>) -> Vec<(String, Conversion)> {
         let record = match row.record() {
             Ok(record) => record,
             Err(error) => return vec![(String::new(), Err(vec![error]))],
@@ -245,7 +252,7 @@ impl Converter {
             )];
         }
         let found = match self.system {
-            None => vec![Ok(FoundOutcome::device(Found::default()))],
+            None => vec![Ok(Outcome::device(DeviceRow::default()))],
             Some(System::Parse) => vec![parse_server::device(&record)],
             Some(System::Aerogear) => vec![aerogear::device(&record)],
             Some(System::Onesignal) => vec![onesignal::device(&record)],
@@ -260,14 +267,10 @@ impl Converter {
     }
 
     /// Applies the mapping to a device, and checks its address.
-    fn finish(
-        &self,
-        record: &Record,
-        found: Result<FoundOutcome, Vec<String>>,
-    ) -> (String, Converted) {
+    fn finish(&self, record: &Record, found: Conversion<DeviceRow>) -> (String, Conversion) {
         let (mut found, mut errors) = match found {
-            Ok(FoundOutcome::Device(found)) => (*found, Vec::new()),
-            Ok(FoundOutcome::LeftOut(reason)) => {
+            Ok(Outcome::Device(found)) => (*found, Vec::new()),
+            Ok(Outcome::LeftOut(reason)) => {
                 return (String::new(), Ok(Outcome::LeftOut(reason)));
             }
             Err(errors) => return (String::new(), Err(errors)),
@@ -280,22 +283,10 @@ impl Converter {
             Err(more) => Err([errors, more].concat()),
         };
         let id = match &converted {
-            Ok(Outcome::Draft(draft)) => draft.registration.device_id.clone(),
+            Ok(Outcome::Device(draft)) => draft.registration.device_id.clone(),
             _ => id,
         };
         (id, converted)
-    }
-}
-
-/// What a system's row has: a device, or the reason why it is left out.
-enum FoundOutcome {
-    Device(Box<Found>),
-    LeftOut(&'static str),
-}
-
-impl FoundOutcome {
-    fn device(found: Found) -> Self {
-        Self::Device(Box::new(found))
     }
 }
 
@@ -313,7 +304,7 @@ impl RawRow<'_> {
     }
 }
 
-impl Found {
+impl DeviceRow {
     /// A device of this platform, whose address is in the column `address_column`.
     fn new(platform: &str, address_column: &'static str) -> Self {
         let mut found = Self { address_column, ..Self::default() };
@@ -327,7 +318,7 @@ impl Found {
 
     /// Checks the address, and derives the id from it if there is none. Fields that the platform does not
     /// have are dropped.
-    fn into_draft(self) -> Converted {
+    fn into_draft(self) -> Conversion {
         let Self { mut draft, web, address_column } = self;
         let column = if address_column.is_empty() { "push_token" } else { address_column };
         let error = |rule: &str| Err(vec![format!("{column}: {rule}")]);
@@ -377,7 +368,7 @@ impl Found {
         if is_subscription_platform(&registration.platform) {
             draft.keep_common_fields();
         }
-        Ok(Outcome::Draft(Box::new(draft)))
+        Ok(Outcome::device(draft))
     }
 }
 

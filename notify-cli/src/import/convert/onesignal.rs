@@ -1,18 +1,16 @@
 //! The CSV export of OneSignal's subscriptions, which were called players.
 
-use std::iter::Peekable;
-use std::str::Chars;
-
 use notify_client::notify_core::{AttributeValue, is_attribute_name};
 
+use super::pairs::pairs;
 use super::record::Record;
 use super::zone::{Unit, offset, offset_of_zone};
-use super::{Found, FoundOutcome, WebAddress};
+use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
 /// What precedes the name of a tag that does not begin with a letter.
 const TAG_PREFIX: &str = "tag_";
 
-pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
+pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     let platform = match &*record.text("device_type").unwrap_or_default() {
         "0" | "iOSPush" => "ios",
         "1" | "AndroidPush" => "android",
@@ -22,11 +20,11 @@ pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
     };
     let mut errors = Vec::new();
     match is_unsubscribed(record) {
-        Ok(true) => return Ok(FoundOutcome::LeftOut("unsubscribed")),
+        Ok(true) => return Ok(Outcome::LeftOut("unsubscribed")),
         Ok(false) => {}
         Err(error) => errors.push(error),
     }
-    let mut found = Found::new(platform, "identifier");
+    let mut found = DeviceRow::new(platform, "identifier");
     let identifier = record.text("identifier");
     let registration = &mut found.draft.registration;
     if platform == "web" {
@@ -56,12 +54,12 @@ pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
         Some(Err(rule)) => errors.push(format!("tags: {rule}")),
         None => {}
     }
-    if errors.is_empty() { Ok(FoundOutcome::device(found)) } else { Err(errors) }
+    if errors.is_empty() { Ok(Outcome::device(found)) } else { Err(errors) }
 }
 
 /// Why a subscription of this type is left out.
-fn excluded(device_type: &str) -> Result<FoundOutcome, Vec<String>> {
-    Ok(FoundOutcome::LeftOut(match device_type {
+fn excluded(device_type: &str) -> Conversion<DeviceRow> {
+    Ok(Outcome::LeftOut(match device_type {
         "2" | "FireOSPush" => "Amazon device",
         "3" | "6" | "WindowsPush" => "Windows device",
         "4" | "ChromeExtensionPush" => "Chrome extension",
@@ -98,7 +96,7 @@ fn utc_offset(record: &Record) -> Result<Option<String>, String> {
 }
 
 /// Makes attributes of OneSignal's tags, which have names and values. The values stay texts, as in OneSignal.
-fn set_attributes(found: &mut Found, tags: Vec<(String, String)>, errors: &mut Vec<String>) {
+fn set_attributes(found: &mut DeviceRow, tags: Vec<(String, String)>, errors: &mut Vec<String>) {
     for (tag, value) in tags {
         let name = attribute_name(&tag);
         if !is_attribute_name(&name) {
@@ -137,79 +135,4 @@ fn attribute_name(tag: &str) -> String {
     } else {
         format!("{TAG_PREFIX}{name}")
     }
-}
-
-/// The error for tags in no known form.
-pub(super) const NO_PAIRS: &str = "must be a JSON object, such as {\"level\": \"3\"}";
-
-/// The names and values of a text: a JSON object, a dictionary of Python (`{'level': '3'}`), or an hstore of
-/// PostgreSQL (`"level"=>"3"`). Tags that are null are absent.
-pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
-    if let Ok(serde_json::Value::Object(members)) = serde_json::from_str(text) {
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => Some(Some(text.clone())),
-            serde_json::Value::Null => Some(None),
-            serde_json::Value::Number(_) | serde_json::Value::Bool(_) => {
-                Some(Some(value.to_string()))
-            }
-            serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
-        };
-        let pairs = members.iter().map(|(name, value)| Some((name.clone(), text(value)?)));
-        let pairs: Vec<_> = pairs.collect::<Option<_>>().ok_or("the values must be texts")?;
-        return Ok(pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect());
-    }
-    let text = text.trim();
-    let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let mut letters = text.chars().peekable();
-    let mut pairs = Vec::new();
-    loop {
-        skip_spaces(&mut letters);
-        if letters.peek().is_none() {
-            return Ok(pairs);
-        }
-        let name = token(&mut letters)?;
-        skip_spaces(&mut letters);
-        match (letters.next(), letters.peek()) {
-            (Some(':'), _) => {}
-            (Some('='), Some('>')) => {
-                letters.next();
-            }
-            _ => return Err(NO_PAIRS),
-        }
-        skip_spaces(&mut letters);
-        let is_quoted = letters.peek().is_some_and(|letter| matches!(letter, '"' | '\''));
-        let value = token(&mut letters)?;
-        if is_quoted || !matches!(&*value, "None" | "NULL" | "null" | "nil") {
-            pairs.push((name, value));
-        }
-        skip_spaces(&mut letters);
-        match letters.next() {
-            None | Some(',') => {}
-            Some(_) => return Err(NO_PAIRS),
-        }
-    }
-}
-
-fn skip_spaces(letters: &mut Peekable<Chars<'_>>) {
-    while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
-}
-
-/// A name or a value: in quotes, in which a backslash escapes, or a word.
-fn token(letters: &mut Peekable<Chars<'_>>) -> Result<String, &'static str> {
-    let mut token = String::new();
-    if let Some(quote) = letters.next_if(|letter| matches!(letter, '"' | '\'')) {
-        loop {
-            match letters.next().ok_or(NO_PAIRS)? {
-                '\\' => token.push(letters.next().ok_or(NO_PAIRS)?),
-                letter if letter == quote => return Ok(token),
-                letter => token.push(letter),
-            }
-        }
-    }
-    let is_of_word =
-        |letter: &char| !matches!(letter, ',' | ':' | '=' | '{' | '}') && !letter.is_whitespace();
-    while let Some(letter) = letters.next_if(is_of_word) {
-        token.push(letter);
-    }
-    if token.is_empty() { Err(NO_PAIRS) } else { Ok(token) }
 }

@@ -3,29 +3,29 @@
 
 use super::record::{Record, texts_of};
 use super::zone::{language_and_country, offset_of_zone};
-use super::{Found, FoundOutcome};
+use super::{Conversion, DeviceRow, Outcome};
 
 /// How MongoDB stores a pointer to a user: this, and the id.
 const USER_POINTER: &str = "_User$";
 
-pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
+pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     let push_type = record.text("pushType").unwrap_or_default().to_lowercase();
     let platform = match (&*record.text("deviceType").unwrap_or_default(), &*push_type) {
-        ("ios", "gcm" | "fcm") => return Ok(FoundOutcome::LeftOut("FCM token of an iOS device")),
-        ("android", "ppns") => return Ok(FoundOutcome::LeftOut("push service of Parse (ppns)")),
+        ("ios", "gcm" | "fcm") => return Ok(Outcome::LeftOut("FCM token of an iOS device")),
+        ("android", "ppns") => return Ok(Outcome::LeftOut("push service of Parse (ppns)")),
         ("ios", _) => "ios",
         ("android", _) => "android",
         ("winrt" | "winphone" | "dotnet" | "windows", _) => {
-            return Ok(FoundOutcome::LeftOut("Windows device"));
+            return Ok(Outcome::LeftOut("Windows device"));
         }
         ("osx" | "macos" | "tvos" | "watchos" | "xros", _) => {
-            return Ok(FoundOutcome::LeftOut("Apple device other than iOS"));
+            return Ok(Outcome::LeftOut("Apple device other than iOS"));
         }
-        ("embedded", _) => return Ok(FoundOutcome::LeftOut("embedded device")),
-        ("js" | "web", _) => return Ok(FoundOutcome::LeftOut("installation without push")),
+        ("embedded", _) => return Ok(Outcome::LeftOut("embedded device")),
+        ("js" | "web", _) => return Ok(Outcome::LeftOut("installation without push")),
         (other, _) => return Err(vec![format!("deviceType: `{other}` is unknown")]),
     };
-    let mut found = Found::new(platform, "deviceToken");
+    let mut found = DeviceRow::new(platform, "deviceToken");
     let mut errors = Vec::new();
     let registration = &mut found.draft.registration;
     registration.push_token = record.text("deviceToken");
@@ -50,7 +50,7 @@ pub(super) fn device(record: &Record) -> Result<FoundOutcome, Vec<String>> {
             Err(rule) => errors.push(format!("channels: {rule}")),
         }
     }
-    if errors.is_empty() { Ok(FoundOutcome::device(found)) } else { Err(errors) }
+    if errors.is_empty() { Ok(Outcome::device(found)) } else { Err(errors) }
 }
 
 /// The id of the user to whom the installation points: as MongoDB stores it, as the REST API returns it, or

@@ -3,7 +3,8 @@
 use csv::ByteRecord;
 use serde_json::{Map, Value};
 
-use super::onesignal;
+use super::pairs::pairs;
+use crate::import::columns::{NOT_UTF8, parse_flag};
 use crate::output::unescape_formula;
 
 /// A cell with one of these texts is absent: PostgreSQL and MySQL write them for NULL.
@@ -21,7 +22,7 @@ impl Record {
         }
         let mut record = Map::new();
         for (name, cell) in header.iter().zip(cells) {
-            let cell = std::str::from_utf8(cell).map_err(|_| super::super::columns::NOT_UTF8)?;
+            let cell = std::str::from_utf8(cell).map_err(|_| NOT_UTF8)?;
             if !cell.is_empty() && !NULLS.contains(&cell) {
                 let name = String::from_utf8_lossy(name).into_owned();
                 record.insert(name, unescape_formula(cell).into());
@@ -82,25 +83,16 @@ impl Record {
         columns.iter().find_map(|column| self.text(column))
     }
 
-    /// The flag of a column. PostgreSQL writes `t` and `f`.
+    /// The flag of a column.
     pub(super) fn flag(&self, column: &str) -> Result<Option<bool>, String> {
         let Some(text) = self.text(column) else { return Ok(None) };
         parse_flag(&text).map(Some).map_err(|rule| format!("{column}: {rule}"))
     }
 }
 
-/// Parses true or false.
-pub(super) fn parse_flag(text: &str) -> Result<bool, &'static str> {
-    match &*text.to_ascii_lowercase() {
-        "true" | "t" | "1" | "yes" => Ok(true),
-        "false" | "f" | "0" | "no" => Ok(false),
-        _ => Err("must be true or false"),
-    }
-}
-
 /// The object that a cell has as a text.
 fn object_of_text(text: &str) -> Option<Value> {
-    onesignal::pairs(text).ok().map(|pairs| {
+    pairs(text).ok().map(|pairs| {
         Value::Object(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
     })
 }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::address::apns_token;
 use super::record::{Record, text_of};
-use super::{Found, FoundOutcome, NO_ADDRESS, WebAddress};
+use super::{Conversion, DeviceRow, NO_ADDRESS, Outcome, WebAddress};
 use crate::import::operation::UNREGISTERED;
 
 /// The reason for leaving out a token that is in a later row or later in the same row.
@@ -127,16 +127,13 @@ impl Address {
 }
 
 /// The devices of a row: several if a notification to GCM had several tokens.
-pub(super) fn devices(
-    record: &Record,
-    tokens: &mut Tokens,
-) -> Vec<Result<FoundOutcome, Vec<String>>> {
+pub(super) fn devices(record: &Record, tokens: &mut Tokens) -> Vec<Conversion<DeviceRow>> {
     let service = match service(record) {
         Ok(service) => service,
         Err(outcome) => return vec![outcome],
     };
     match addresses(record, &service) {
-        Ok(addresses) if addresses.is_empty() => vec![Ok(FoundOutcome::LeftOut(NO_ADDRESS))],
+        Ok(addresses) if addresses.is_empty() => vec![Ok(Outcome::LeftOut(NO_ADDRESS))],
         Ok(addresses) => {
             let device = |address| device(record, &service, address, tokens);
             addresses.into_iter().map(device).collect()
@@ -150,15 +147,15 @@ fn device(
     service: &Service,
     address: Address,
     tokens: &mut Tokens,
-) -> Result<FoundOutcome, Vec<String>> {
+) -> Conversion<DeviceRow> {
     if let Some(reason) = tokens.exclusion(&address) {
-        return Ok(FoundOutcome::LeftOut(reason));
+        return Ok(Outcome::LeftOut(reason));
     }
     let mut found = match service {
-        Service::Apns => Found::new("ios", "device_token"),
-        Service::Fcm => Found::new("android", "device_token"),
-        Service::Gcm => Found::new("android", "registration_ids"),
-        Service::WebPush => Found::new("web", "registration_ids"),
+        Service::Apns => DeviceRow::new("ios", "device_token"),
+        Service::Fcm => DeviceRow::new("android", "device_token"),
+        Service::Gcm => DeviceRow::new("android", "registration_ids"),
+        Service::WebPush => DeviceRow::new("web", "registration_ids"),
     };
     match address {
         Address::Token(token) => found.draft.registration.push_token = Some(token),
@@ -171,13 +168,13 @@ fn device(
             _ => environment,
         });
     }
-    Ok(FoundOutcome::device(found))
+    Ok(Outcome::device(found))
 }
 
 /// The service of a row, by the class of the notification: `Rpush::Client::ActiveRecord::Fcm::Notification`.
-fn service(record: &Record) -> Result<Service, Result<FoundOutcome, Vec<String>>> {
+fn service(record: &Record) -> Result<Service, Conversion<DeviceRow>> {
     let class = record.text("type").unwrap_or_default();
-    let left_out = |reason| Err(Ok(FoundOutcome::LeftOut(reason)));
+    let left_out = |reason| Err(Ok(Outcome::LeftOut(reason)));
     match class.rsplit("::").nth(1) {
         Some("Apns" | "Apns2" | "Apnsp8") => Ok(Service::Apns),
         Some("Fcm") => Ok(Service::Fcm),
@@ -511,10 +508,10 @@ mod tests {
             (Service::Gcm, "410", "NotRegistered", vec![None; 3]),
             (Service::Gcm, "400", "GCM failed to parse the JSON request.", vec![None; 3]),
             (Service::Gcm, "", "NotRegistered", vec![DEAD]),
-            (Service::WebPush, "404", "Not Found", vec![DEAD]),
+            (Service::WebPush, "404", "Not DeviceRow", vec![DEAD]),
             (Service::WebPush, "410", "Gone", vec![DEAD]),
             (Service::WebPush, "413", "Payload Too Large", vec![None]),
-            (Service::Fcm, "404", "Not Found", vec![None]),
+            (Service::Fcm, "404", "Not DeviceRow", vec![None]),
             (Service::Apns, "410", "Gone", vec![DEAD]),
         ] {
             let row = record(&serde_json::json!({"failed": "t", "delivered": "f",

@@ -28,9 +28,9 @@ fn converted(system: Option<System>, mapping: &str, rows: &[Value]) -> Vec<Value
     outcomes.map(|(_, outcome)| shown(outcome)).collect()
 }
 
-fn shown(outcome: Converted) -> Value {
+fn shown(outcome: Conversion) -> Value {
     match outcome {
-        Ok(Outcome::Draft(draft)) => {
+        Ok(Outcome::Device(draft)) => {
             let mut shown = json!(draft.registration);
             shown.as_object_mut().expect("an object").retain(|_, value| value != "");
             for (name, value) in [
@@ -253,10 +253,10 @@ fn tags_of_onesignal_are_read_in_every_form() {
         ("\"a\"=>\"1\", \"b\"=>NULL, \"c\"=>\"NULL\"", Ok(vec![pair("a", "1"), pair("c", "NULL")])),
         ("{}", Ok(vec![])),
         ("{\"a\":[1]}", Err("the values must be texts")),
-        ("{'a': 'b", Err(onesignal::NO_PAIRS)),
-        ("{a}", Err(onesignal::NO_PAIRS)),
+        ("{'a': 'b", Err(pairs::NO_PAIRS)),
+        ("{a}", Err(pairs::NO_PAIRS)),
     ] {
-        assert_eq!(onesignal::pairs(text), expected, "{text}");
+        assert_eq!(pairs::pairs(text), expected, "{text}");
     }
 }
 
@@ -344,7 +344,7 @@ fn a_mapping_excludes_rows_of_rpush_from_the_survey_too() {
         let outcomes = rows.iter().flat_map(|row| converter.convert(&RawRow::Json(row.as_bytes())));
         let seen: Vec<_> = outcomes
             .map(|(_, outcome)| match outcome {
-                Ok(Outcome::Draft(_)) => "imported",
+                Ok(Outcome::Device(_)) => "imported",
                 Ok(Outcome::LeftOut(reason)) => reason,
                 Err(errors) => panic!("{errors:?}"),
             })
