@@ -86,9 +86,9 @@ pub(crate) enum Command {
     Events(commands::events::Events),
     /// Print events as they happen, one a line, until interrupted.
     Tail(commands::tail::Tail),
-    /// Forward events to a url, such as one of this machine, as messages to a webhook.
+    /// Forward events to a url, such as one on this machine, in the form of webhook messages.
     Listen(Box<commands::listen::Listen>),
-    /// Post made-up events to a url, or let the server test the webhooks.
+    /// Post example events to a url, or let the server test the webhooks.
     Trigger(Box<commands::trigger::Trigger>),
     /// Create, test and manage webhooks, which receive events.
     #[command(subcommand)]

@@ -1057,6 +1057,8 @@ async fn a_preview_shows_the_message_of_a_device_and_every_language() {
     );
     let run = fixture.run(&["send", "--text", "Hi", "--platform", "ios", "--preview-device", "a"]);
     assert!(run.status == 2 && run.stderr.contains("--preview"), "{run:?}");
+    let run = fixture.run(&[&send[..], &["--preview-device", ""]].concat());
+    assert!(run.status == 2 && run.stderr.starts_with("error: --preview-device: "), "{run:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

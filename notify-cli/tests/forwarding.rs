@@ -244,6 +244,10 @@ async fn trigger_lists_the_types_and_explains_what_is_missing() {
     let listed = common::finish(fixture.offline(&["trigger", "--list"])).assert_success().json();
     let types: Vec<_> =
         listed["types"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert!(
+        listed["types"].as_array().unwrap().iter().all(|one| one["how"].is_string()),
+        "{listed}"
+    );
     assert_eq!(types, WebhookEventType::NAMES.map(|name| json!(name)).iter().collect::<Vec<_>>());
     let to = ["--to", "http://127.0.0.1:9/"];
     for (arguments, message) in [

@@ -95,7 +95,7 @@ impl Endpoint {
     }
 
     /// Posts a message with this `webhook-id`.
-    pub(super) async fn post(&self, id: &str, body: String) -> Posted {
+    pub(super) async fn post(&self, id: &str, body: String) -> PostResult {
         let started = Instant::now();
         let mut request =
             self.http.post(self.url.clone()).header("content-type", "application/json");
@@ -103,7 +103,7 @@ impl Endpoint {
         for (name, value) in self.signer.sign(id, now, body.as_bytes()) {
             request = request.header(name, value);
         }
-        // Of the answer only the status counts, so its body is not read.
+        // Only the status of the answer counts, so the body is not read.
         let answer = match request.body(body).send().await {
             Ok(response) => Answer::Status(response.status().as_u16()),
             Err(error) if error.is_timeout() => {
@@ -111,13 +111,13 @@ impl Endpoint {
             }
             Err(error) => Answer::None(root_cause(&error)),
         };
-        Posted { answer, latency: started.elapsed() }
+        PostResult { answer, latency: started.elapsed() }
     }
 }
 
 /// The result of a post.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Posted {
+pub(super) struct PostResult {
     pub(super) answer: Answer,
     pub(super) latency: Duration,
 }
@@ -131,7 +131,7 @@ pub(super) enum Answer {
     None(String),
 }
 
-impl Posted {
+impl PostResult {
     /// Whether the endpoint accepted the message. The server accepts the same answers.
     pub(super) fn is_accepted(&self) -> bool {
         matches!(self.answer, Answer::Status(200..300))
@@ -198,7 +198,7 @@ mod tests {
             (Answer::Status(500), false, "500 (not sent again)  7 ms"),
             (failed(), false, "failed: connection refused (not sent again)  7 ms"),
         ] {
-            let posted = Posted { answer, latency: Duration::from_millis(7) };
+            let posted = PostResult { answer, latency: Duration::from_millis(7) };
             assert_eq!((posted.is_accepted(), &*posted.line()), (is_accepted, line));
         }
     }

@@ -20,9 +20,6 @@ use crate::{
 /// Most devices of a user that are explained, because each of them takes a request.
 const DEVICES_MAX: u32 = 20;
 
-/// The error of a command without a device.
-const NO_DEVICE: &str = "give the id of a device, or --user";
-
 /// Arguments of `notify explain`.
 #[derive(Debug, Args)]
 #[command(
@@ -47,7 +44,7 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
     if let Some(user) = args.user {
         return explain_user(&id, &parse_user_id(&user)?, session).await;
     }
-    let Some(device) = args.device else { return Err(Failure::Usage(NO_DEVICE.to_owned())) };
+    let device = args.device.expect("clap requires it without --user");
     let device = parse_caller_id("device", &device, DeviceId::new)?;
     let notify = session.client()?;
     let explained = explain(&notify, &id, &device).await?;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::{
-    endpoint::{Endpoint, Posted, SecretArgs},
+    endpoint::{Endpoint, PostResult, SecretArgs},
     tail::{parse_types, print_interruption, with_cursor, without_fraction},
 };
 use crate::{
@@ -46,7 +46,7 @@ Examples:
   notify listen --forward-to http://localhost:3000/hooks/notify
   notify listen --events notification.failed,device.unregistered
 
-`notify trigger` posts a made-up event of each type.";
+`notify trigger` posts example events.";
 
 /// `notify listen`.
 #[derive(Debug, Args)]
@@ -100,27 +100,30 @@ pub(crate) async fn run(args: Listen, session: &mut Session) -> Result<(), Failu
 }
 
 /// An item that the reader of the stream hands over.
-enum Read {
+enum StreamMessage {
     /// The stream is open: events from now on are not missed.
     Connected,
-    Event(Box<Received>),
+    Event(Box<ReceivedEvent>),
     /// Events were missed: they are older than those that the server keeps.
     Reset,
     Failed(Error),
 }
 
 /// A received event.
-struct Received {
+struct ReceivedEvent {
     cursor: String,
     event: WebhookEvent,
     body: String,
 }
 
 /// Reads a stream in a task of its own, so that waiting for other things does not interrupt a read.
-fn read(mut stream: EventStream) -> mpsc::Receiver<Read> {
+fn read(mut stream: EventStream) -> mpsc::Receiver<StreamMessage> {
     let (items, receiver) = mpsc::channel(READ_AHEAD_MAX);
     tokio::spawn(async move {
-        let connected = stream.connect().await.map_or_else(Read::Failed, |()| Read::Connected);
+        let connected = stream
+            .connect()
+            .await
+            .map_or_else(StreamMessage::Failed, |()| StreamMessage::Connected);
         if items.send(connected).await.is_err() {
             return;
         }
@@ -128,11 +131,11 @@ fn read(mut stream: EventStream) -> mpsc::Receiver<Read> {
             let item = match item {
                 Ok(StreamItem::Event { cursor, event }) => {
                     let body = stream.body().unwrap_or_default().to_owned();
-                    Read::Event(Box::new(Received { cursor, event, body }))
+                    StreamMessage::Event(Box::new(ReceivedEvent { cursor, event, body }))
                 }
-                Ok(StreamItem::Reset) => Read::Reset,
+                Ok(StreamItem::Reset) => StreamMessage::Reset,
                 Ok(_) => continue,
-                Err(error) => Read::Failed(error),
+                Err(error) => StreamMessage::Failed(error),
             };
             if items.send(item).await.is_err() {
                 return;
@@ -149,7 +152,7 @@ struct Listener<'o> {
     /// Whether the stream was ever open.
     is_connected: bool,
     out: &'o mut Output,
-    in_progress: FuturesUnordered<BoxFuture<'static, (Box<Received>, Posted)>>,
+    in_progress: FuturesUnordered<BoxFuture<'static, (Box<ReceivedEvent>, PostResult)>>,
     position: Position,
     counts: Counts,
 }
@@ -164,7 +167,7 @@ struct Counts {
 
 impl Listener<'_> {
     /// Processes events until the command is interrupted or the stream ends.
-    async fn listen(&mut self, mut items: mpsc::Receiver<Read>) -> Result<(), Failure> {
+    async fn listen(&mut self, mut items: mpsc::Receiver<StreamMessage>) -> Result<(), Failure> {
         // One future for all signals, so that a signal during output is not lost.
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
@@ -178,22 +181,24 @@ impl Listener<'_> {
             };
             match item {
                 None => return Ok(()),
-                Some(Read::Connected) => {
+                Some(StreamMessage::Connected) => {
                     self.is_connected = true;
                     print_message("waiting for events; Ctrl-C ends");
                 }
-                Some(Read::Reset) => print_message("the server no longer has the skipped events"),
+                Some(StreamMessage::Reset) => {
+                    print_message("the server no longer has the skipped events")
+                }
                 // The stream continues after an event that this version cannot read.
-                Some(Read::Failed(error @ Error::Decode { .. })) => {
+                Some(StreamMessage::Failed(error @ Error::Decode { .. })) => {
                     print_message(&error.to_string())
                 }
-                Some(Read::Failed(error)) => return Err(error.into()),
-                Some(Read::Event(received)) => self.begin(received)?,
+                Some(StreamMessage::Failed(error)) => return Err(error.into()),
+                Some(StreamMessage::Event(received)) => self.begin(received)?,
             }
         }
     }
 
-    fn begin(&mut self, received: Box<Received>) -> Result<(), Failure> {
+    fn begin(&mut self, received: Box<ReceivedEvent>) -> Result<(), Failure> {
         self.counts.events += 1;
         self.position.start(received.cursor.clone());
         let Some(endpoint) = self.endpoint.clone() else { return self.end(&received, None) };
@@ -204,9 +209,13 @@ impl Listener<'_> {
         Ok(())
     }
 
-    fn end(&mut self, received: &Received, posted: Option<&Posted>) -> Result<(), Failure> {
+    fn end(
+        &mut self,
+        received: &ReceivedEvent,
+        posted: Option<&PostResult>,
+    ) -> Result<(), Failure> {
         self.position.end(&received.cursor);
-        match posted.map(Posted::is_accepted) {
+        match posted.map(PostResult::is_accepted) {
             Some(true) => self.counts.accepted += 1,
             Some(false) => self.counts.failed += 1,
             None => {}
@@ -278,7 +287,7 @@ impl Position {
 }
 
 /// The `webhook-id` of an event. Cursors of two servers can be equal, so the id depends on the body too.
-fn message_id(received: &Received) -> String {
+fn message_id(received: &ReceivedEvent) -> String {
     let name = format!("{} {}", received.cursor, received.body);
     Uuid::new_v5(&MESSAGE_IDS, name.as_bytes()).to_string()
 }
@@ -326,7 +335,7 @@ mod tests {
 
     #[test]
     fn an_event_has_the_same_id_in_each_run_and_another_id_on_another_server() {
-        let received = |cursor: &str, body: &str| Received {
+        let received = |cursor: &str, body: &str| ReceivedEvent {
             cursor: cursor.to_owned(),
             event: serde_json::from_str(EVENT).unwrap(),
             body: body.to_owned(),

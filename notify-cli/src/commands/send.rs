@@ -228,7 +228,7 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         let preview = match preview_device {
             None => notifications.preview(&notification).await?,
             Some(id) => {
-                let device = parse_caller_id("preview_device", &id, DeviceId::new)?;
+                let device = parse_caller_id("--preview-device", &id, DeviceId::new)?;
                 let preview = notifications.preview_for(&notification, &device).await;
                 preview.map_err(Failure::unknown_id("device", &id))?
             }

@@ -1,5 +1,5 @@
-//! `notify trigger`: posts made-up events to a url, and tests webhooks of the application. The installation
-//! gets no made-up data (docs/decisions.md, "Why does `trigger` post made-up events itself?").
+//! `notify trigger`: posts example events to a url, and tests webhooks of the application. The installation
+//! gets no example data (docs/decisions.md, "Why does `trigger` post example events itself?").
 
 use clap::Args;
 use notify_client::notify_core::{
@@ -22,11 +22,11 @@ use crate::{
 };
 
 const TRIGGER_HELP: &str = "\
-With --to, the command posts an example of the event from this machine, signed with --secret. It
-needs no server, and no server knows of the event. Without --to, the server sends the event
-`webhook.test` to each enabled webhook of the application. The server sends no made-up event of
-another type, because a receiver could not tell it from a real one; `--list` shows how to make each
-event happen for real.
+With --to, the command posts an example event from this machine, signed with --secret. It needs no
+server, and no server records the event. Without --to, the server sends the event `webhook.test` to
+each enabled webhook of the application. The server sends no example event of another type, because
+a receiver could not distinguish it from a real one; `--list` shows how to make each event happen
+for real.
 
 Examples:
   export NOTIFY_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
@@ -100,7 +100,7 @@ fn parse_type(name: &str) -> Result<WebhookEventType, Failure> {
 
 fn list(session: &mut Session) -> Result<(), Failure> {
     let types = WebhookEventType::ALL.into_iter();
-    let types = types.map(|kind| json!({"type": kind, "real": how_to_make_it_happen(kind)}));
+    let types = types.map(|kind| json!({"type": kind, "how": how_to_make_it_happen(kind)}));
     session.out.show(&json!({"types": types.collect::<Vec<_>>()}), &view::EVENT_TYPES)
 }
 

@@ -438,7 +438,7 @@ pub(crate) const WEBHOOKS: View = listing_with_export(
     columns! { id, url, enabled, disabled_reason, pending, dropped },
 )
 .with_heading_columns(2);
-pub(crate) const EVENT_TYPES: View = listing("types", columns! { type, real: Whole });
+pub(crate) const EVENT_TYPES: View = listing("types", columns! { type, how: Whole });
 const ATTEMPT_EXPORT: &[Column] = columns! {
     id, event, outcome, attempts, status, reason, latency_ms, next_attempt_at,
 };
