@@ -66,7 +66,7 @@ done
 
 # -- What the binaries say about themselves --------------------------------------------------------------
 
-step "man pages and completions"
+step "man pages, completions and changelog"
 man() {
   help2man --no-info --section "$2" --name "$3" --manual "Notify" --source "notify $version" \
     "$binaries/$1" | gzip -9n >"$generated/$1.$2.gz"
@@ -77,7 +77,7 @@ man notify 1 "command of the Notify server"
 "$binaries/notify" completions zsh >"$generated/_notify"
 "$binaries/notify" completions fish >"$generated/notify.fish"
 printf 'notify-server (%s-1) unstable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$version" \
-  "Release $version: see CHANGELOG.md in this folder." \
+  "Release $version: see changelog.gz in this folder." \
   "$maintainer" \
   "$(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" >"$generated/changelog"
 
@@ -100,11 +100,12 @@ tool cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION"
 step "archive"
 folder=notify-$version-$TARGET
 content=$generated/$folder
-mkdir -p "$content/systemd" "$content/completions" "$content/man"
+# The folders of docs/operations.md, whose commands work in the archive too.
+mkdir -p "$content/deploy/systemd" "$content/completions" "$content/man"
 install -t "$content" "$binaries/notify-server" "$binaries/notify"
 install -m 0644 -t "$content" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/operations.md \
   docs/configuration.md
-install -m 0644 -t "$content/systemd" deploy/systemd/*
+install -m 0644 -t "$content/deploy/systemd" deploy/systemd/*
 install -m 0644 -t "$content/completions" "$generated/notify.bash" "$generated/_notify" "$generated/notify.fish"
 install -m 0644 -t "$content/man" "$generated"/*.gz
 tar --directory "$generated" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner \

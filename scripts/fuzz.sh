@@ -14,7 +14,7 @@ INPUT_SECONDS_MAX=5
 # Most memory of the process and of one allocation, in MB.
 MEMORY_MB_MAX=1024
 ALLOCATION_MB_MAX=64
-HOST=x86_64-unknown-linux-gnu
+HOST=$(rustc -vV | sed -n 's/^host: //p')
 
 mapfile -t TARGETS < <(basename -s .rs fuzz/targets/*.rs)
 target=${1:-}
@@ -32,8 +32,8 @@ bytes_max() {
   esac
 }
 
-# The flags of `cargo fuzz`. They apply to the crates for the target, not to build scripts, because cargo is
-# told the target.
+# The flags of `cargo fuzz`. They apply to the crates for the target, not to build scripts, because `--target`
+# is given.
 flags=(--cfg fuzzing -Cpasses=sancov-module
   -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
   -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares

@@ -28,7 +28,7 @@ finish() {
     in_debian journalctl --no-pager --unit=notify --lines=30 || true
     cat "$scratch/console"
   fi
-  if [ -n "$nspawn" ]; then kill -TERM "$nspawn" 2>/dev/null; wait "$nspawn" || true; fi
+  if [ -n "$nspawn" ]; then kill -TERM "$nspawn" 2>/dev/null || true; wait "$nspawn" || true; fi
   rm -rf "$scratch"
 }
 trap finish EXIT
@@ -43,15 +43,17 @@ nspawn=$!
 
 # Runs a command in the namespaces of the new Debian, whose first process is systemd.
 first=
+booted=
 in_debian() { nsenter --target="$first" --all --wdns=/ env -i PATH=/usr/sbin:/usr/bin HOME=/root "$@"; }
 for ((tries = 0; tries < WAIT_MAX * 4; tries++)); do
   first=$(pgrep --parent "$nspawn" --exact systemd || true)
   if [ -n "$first" ] && in_debian systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; then
+    booted=1
     break
   fi
   read -rt 0.25 <> <(:) || true
 done
-[ -n "$first" ] || fail "systemd did not boot"
+[ -n "$booted" ] || fail "systemd did not boot within $WAIT_MAX s"
 is() { [ "$2" = "$3" ] || fail "$1: '$2', not '$3'"; }
 stat_of() { in_debian stat --format='%U:%G %a' "$1"; }
 

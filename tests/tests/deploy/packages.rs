@@ -78,14 +78,50 @@ fn the_workflows_use_the_toolchain_of_the_image() -> Result<()> {
     let image = dockerfile.lines().find_map(|line| line.strip_prefix("FROM rust:"));
     let image = image.and_then(|image| image.split(' ').next()).context("it builds")?;
     let (version, _) = image.split_once('-').context("a version and a Debian")?;
+    let mut found = Vec::new();
     for entry in fs::read_dir(root().join(".github/workflows"))? {
-        let text = fs::read_to_string(entry?.path())?;
-        let mut toolchains =
-            text.lines().filter_map(|line| line.trim().strip_prefix("image: rust:"));
+        let path = entry?.path();
+        for line in fs::read_to_string(&path)?.lines() {
+            let line = line.trim();
+            let image = line.strip_prefix("image: ").or_else(|| line.strip_prefix("container: "));
+            let Some(toolchain) = image.and_then(|image| image.strip_prefix("rust:")) else {
+                continue;
+            };
+            let name = path.file_name().context("a name")?.to_string_lossy().into_owned();
+            ensure!(toolchain.split('-').next() == Some(version), "{name}: not {version}: {line}");
+            found.push(name);
+        }
+    }
+    for workflow in ["release.yml", "site.yml"] {
         ensure!(
-            toolchains.all(|toolchain| toolchain.starts_with(version)),
-            "not {version}: {text}"
+            found.iter().any(|name| name == workflow),
+            "{workflow} has no toolchain: {found:?}"
         );
     }
     Ok(())
+}
+
+#[test]
+fn the_archive_has_the_files_that_operations_installs() -> Result<()> {
+    let operations = read("docs/operations.md");
+    let (_, section) = operations.split_once("\n### systemd\n").context("the section")?;
+    let (_, commands) = section.split_once("```sh\n").context("commands")?;
+    let (commands, _) = commands.split_once("```").context("their end")?;
+    let sources: Vec<_> =
+        commands.split_whitespace().filter(|word| word.starts_with("deploy/")).collect();
+    ensure!(sources.len() == 2, "{sources:?}");
+    let script = read("scripts/dist.sh");
+    for source in sources {
+        let (folder, _) = source.rsplit_once('/').context("a folder")?;
+        let install = format!("install -m 0644 -t \"$content/{folder}\" {folder}/*");
+        ensure!(root().join(source).is_file() && script.contains(&install), "{source}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_changelog_of_debian_names_the_file_that_cargo_deb_compresses() {
+    let destination = "usr/share/doc/notify-server/changelog";
+    assert!(assets().iter().any(|asset| asset[1] == destination));
+    assert!(read("scripts/dist.sh").contains("see changelog.gz in this folder"));
 }
