@@ -7,6 +7,7 @@
 //! | a process and its files | [`Launch`] and [`ServerProcess`] |
 //! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
 //! | the command `notify` | [`Notify`] |
+//! | TLS | [`ServerCertificate`] |
 //! | pages of the console without a browser | [`Operator`] |
 //! | a page in both browsers | [`Browser`]; [`walk`] visits the console, [`Shop`] is a server with a history |
 //! | what only one browser can do | [`Chromium`], [`Firefox`] |
@@ -20,6 +21,7 @@ mod audience;
 mod backend;
 mod browser;
 mod caller;
+mod certificate;
 mod checker;
 mod chromium;
 mod cluster;
@@ -48,6 +50,7 @@ pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use backend::{Backend, Installation, Settings, empty_database};
 pub use browser::{Browser, BrowserKind, Key};
 pub use caller::{Caller, Response, read_to_end};
+pub use certificate::ServerCertificate;
 pub use checker::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};
 pub use chromium::{Attached, Chromium};
 pub use cluster::{Cluster, Frozen, StopMode};

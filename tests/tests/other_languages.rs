@@ -24,9 +24,10 @@ async fn run(folder: &Path, command: &[&str]) -> Result<()> {
         .kill_on_drop(true)
         .output();
     let output = tokio::time::timeout(WAIT_MAX, running).await?.context(program.to_string())?;
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    ensure!(output.status.success(), "{command:?}: {}\n{}", output.status, said.concat());
+    let status = output.status;
+    let output =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    ensure!(status.success(), "{command:?}: {status}\n{}", output.concat());
     Ok(())
 }
 

@@ -345,8 +345,7 @@ fn cargo_metadata() -> Value {
         .current_dir(root())
         .output()
         .expect("cargo runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
 }
 

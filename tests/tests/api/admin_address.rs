@@ -1,7 +1,7 @@
 //! `--admin-listen`: an address that alone has the admin API, the metrics and the console.
 
-use notify_tests::{Caller, Launch, Operator, TestServer};
-use reqwest::{Certificate, Method};
+use notify_tests::{Caller, Launch, Operator, ServerCertificate, TestServer};
+use reqwest::Method;
 
 /// A server whose admin API has an address of its own.
 async fn apart() -> TestServer {
@@ -116,18 +116,13 @@ async fn the_admin_address_has_connections_of_its_own() {
 
 #[tokio::test]
 async fn the_admin_address_has_the_certificate_of_the_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let certificate = ServerCertificate::of("127.0.0.1").unwrap();
     let server = TestServer::without_providers_with(|config| {
-        (config.tls_cert, config.tls_key) = (Some(cert), Some(key));
+        certificate.configure(config);
         config.admin_listen = Some("127.0.0.1:0".to_owned());
     })
     .await;
-    let root = Certificate::from_pem(made.cert.pem().as_bytes()).unwrap();
-    let http = reqwest::Client::builder().tls_certs_only([root]).build().unwrap();
+    let http = certificate.client().build().unwrap();
     assert!(server.admin_origin().starts_with("https://"));
     let metrics = http.get(format!("{}/metrics", server.admin_origin())).send().await.unwrap();
     assert_eq!(metrics.status(), 200);

@@ -1,6 +1,6 @@
 //! Connections: how they end when the server stops, HTTP/2 and TLS.
 
-use notify_tests::{Response, TestServer, read_to_end};
+use notify_tests::{Response, ServerCertificate, TestServer, read_to_end};
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -69,23 +69,10 @@ async fn http2_is_served_on_the_same_port() {
 
 #[tokio::test]
 async fn tls_is_served_when_it_is_configured() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = TestServer::without_providers_with(|config| {
-        config.tls_cert = Some(cert);
-        config.tls_key = Some(key);
-    })
-    .await;
+    let certificate = ServerCertificate::of("localhost").unwrap();
+    let server = TestServer::without_providers_with(|config| certificate.configure(config)).await;
     assert!(server.origin().starts_with("https://127.0.0.1:"));
-    let root = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).unwrap();
-    let http = reqwest::Client::builder()
-        .tls_certs_only([root])
-        .resolve("localhost", server.address())
-        .build()
-        .unwrap();
+    let http = certificate.client().resolve("localhost", server.address()).build().unwrap();
     let url = format!("https://localhost:{}/healthz", server.address().port());
     let response = http.get(url).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use http::Method;
-use notify_tests::{Caller, Operator, Response, TestServer};
-use reqwest::Certificate;
+use notify_tests::{Caller, Operator, Response, ServerCertificate, TestServer};
 use url::Url;
 
 use crate::html::{HtmlForm, forms};
@@ -72,21 +71,15 @@ async fn its_own_address_has_connections_of_its_own() -> Result<()> {
 
 #[tokio::test]
 async fn its_own_address_has_the_certificate_of_the_server() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&cert, made.cert.pem())?;
-    std::fs::write(&key, made.signing_key.serialize_pem())?;
+    let certificate = ServerCertificate::of("127.0.0.1")?;
     let server = TestServer::without_providers_with(|config| {
-        (config.tls_cert, config.tls_key) = (Some(cert), Some(key));
+        certificate.configure(config);
         config.console_listen = Some("127.0.0.1:0".to_owned());
     })
     .await;
     let console = server.console_origin();
     assert!(console.starts_with("https://"), "{console}");
-    let root = Certificate::from_pem(made.cert.pem().as_bytes())?;
-    let redirects = reqwest::redirect::Policy::none();
-    let http = reqwest::Client::builder().tls_certs_only([root]).redirect(redirects).build()?;
+    let http = certificate.client().redirect(reqwest::redirect::Policy::none()).build()?;
     let page = http.get(format!("{console}/console/sign-in")).send().await?.text().await?;
     assert!(page.contains("Admin key") && !page.contains("not encrypted"), "{page}");
     let form = format!("key={}", server.admin_key());

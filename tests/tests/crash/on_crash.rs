@@ -101,7 +101,7 @@ fn accepted(server: &RestartableServer) -> Result<Accepted> {
     Ok(accepted)
 }
 
-async fn kill_and_judge(rng: &mut Rng, runs: u64, on_crash: OnCrash, sum: &mut Sum) -> Result<()> {
+async fn kill_and_check(rng: &mut Rng, runs: u64, on_crash: OnCrash, sum: &mut Sum) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
     let mut server = RestartableServer::start(launch_with(&data_dir, UNACKED)).await?;
@@ -131,7 +131,7 @@ async fn kill_and_judge(rng: &mut Rng, runs: u64, on_crash: OnCrash, sum: &mut S
         server.sandbox.wait_for(sent, WAIT_MAX).await;
         server.kill(REPEATS_MAX).await?;
         server.start_again().await?;
-        // Everything completes before the next kill, so each kill is judged alone.
+        // Everything completes before the next kill, so each kill is checked alone.
         let client = server.client()?;
         let mut skipped = 0;
         for id in &ids {
@@ -171,8 +171,8 @@ async fn kill(runs: u64, seed: u64, on_crash: OnCrash) -> Result<Sum> {
     let (mut rng, mut sum) = (Rng::with_seed(seed), Sum::default());
     for first in (0..runs).step_by(usize::try_from(RUNS_PER_FOLDER)?) {
         let runs = RUNS_PER_FOLDER.min(runs - first);
-        let judged = kill_and_judge(&mut rng, runs, on_crash, &mut sum).await;
-        judged.with_context(|| format!("NOTIFY_CRASH_SEED={seed}"))?;
+        let result = kill_and_check(&mut rng, runs, on_crash, &mut sum).await;
+        result.with_context(|| format!("NOTIFY_CRASH_SEED={seed}"))?;
     }
     Ok(sum)
 }

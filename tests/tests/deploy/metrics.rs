@@ -1,13 +1,11 @@
 //! The alerts and the dashboard use metrics that exist, and docs/operations.md lists all metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use notify_core::{CreateNotification, Platform};
 use notify_sandbox::ScriptedResponse;
-use notify_tests::{TestServer, android, ios, register, until};
-use reqwest::Certificate;
+use notify_tests::{ServerCertificate, TestServer, android, ios, register, until};
 use serde_json::{Value, json};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -111,17 +109,9 @@ async fn exported() -> Result<Exported> {
     exported.add(&text.await?);
     server.stop().await;
 
-    let folder = tempfile::tempdir()?;
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    fs::write(&cert, made.cert.pem())?;
-    fs::write(&key, made.signing_key.serialize_pem())?;
-    let server = TestServer::without_providers_with(|config| {
-        (config.tls_cert, config.tls_key) = (Some(cert), Some(key));
-    })
-    .await;
-    let root = Certificate::from_pem(made.cert.pem().as_bytes())?;
-    let http = reqwest::Client::builder().tls_certs_only([root]).build()?;
+    let certificate = ServerCertificate::of("127.0.0.1")?;
+    let server = TestServer::without_providers_with(|config| certificate.configure(config)).await;
+    let http = certificate.client().build()?;
     let url = format!("{}/metrics", server.origin());
     exported.add(&http.get(url).send().await?.text().await?);
     server.stop().await;
