@@ -225,6 +225,38 @@ impl CircuitBreaker {
         });
     }
 
+    /// When the probe in flight counts as lost; `None` if there is none. Directly after [`CircuitBreaker::admit`]
+    /// admitted a delivery, that delivery is the probe.
+    pub(crate) fn probe_until(&self) -> Option<Timestamp> {
+        match *self.lock() {
+            BreakerState::HalfOpen { until, .. } => Some(until),
+            BreakerState::Closed
+            | BreakerState::Throttled { .. }
+            | BreakerState::Suspect
+            | BreakerState::AuthRejected { .. }
+            | BreakerState::Unreachable { .. }
+            | BreakerState::Tripped => None,
+        }
+    }
+
+    /// Records that the probe which would count as lost at `probe_until` is not sent. The next delivery becomes
+    /// the probe.
+    pub(crate) fn withdraw_probe(&self, probe_until: Timestamp) {
+        self.change(|state| match *state {
+            BreakerState::HalfOpen { until, tests_credentials } if until == probe_until => {
+                let until = probe_until.plus_ms(-self.probe_every_ms);
+                Some(BreakerState::HalfOpen { until, tests_credentials })
+            }
+            BreakerState::HalfOpen { .. }
+            | BreakerState::Closed
+            | BreakerState::Throttled { .. }
+            | BreakerState::Suspect
+            | BreakerState::AuthRejected { .. }
+            | BreakerState::Unreachable { .. }
+            | BreakerState::Tripped => None,
+        });
+    }
+
     /// Whether a delivery may be sent in that state, and the state after it was sent if that differs.
     fn evaluate(&self, state: &BreakerState, now: Timestamp) -> (Admission, Option<BreakerState>) {
         let probe = |tests_credentials| {

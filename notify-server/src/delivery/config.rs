@@ -28,7 +28,7 @@ pub struct EngineConfig {
     pub max_unacked_without_dedup: usize,
     /// Most devices of one page.
     pub page_rows: u32,
-    /// Most reads of the next devices that meet a condition at a time. Such a read keeps a core busy, so the
+    /// Most batches with a condition that are read at the same time. Such a read keeps a core busy, so the
     /// default is half of the cores.
     pub searches_max: usize,
     /// Number of outcomes after which a page, a task of retries or the task of single devices commits.

@@ -569,6 +569,13 @@ impl EngineHandle {
         self.context.ended.cancelled().await;
     }
 
+    /// Begins to stop the engine, as [`Engine::stop`] does, and does not wait.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn begin_stop(&self) {
+        self.context.stop.cancel();
+        self.context.wake.notify_one();
+    }
+
     /// The id of this run of the server.
     #[cfg(feature = "sandbox")]
     pub(crate) fn instance(&self) -> crate::store::InstanceId {

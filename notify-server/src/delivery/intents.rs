@@ -6,8 +6,8 @@
 //! permits, admission ──▶ waiting ──checkpoint──▶ stored ──▶ in flight ──checkpoint with the result──▶ removed
 //! ```
 //!
-//! A waiting intent has the permits and the admission of its attempt, which starts right after the commit. Its
-//! permits are released after the commit that removes it. Therefore a crash leaves at most
+//! A waiting intent holds the permits of its attempt. The attempt starts after the commit that stores the intent.
+//! The permits are released after the commit that removes it, so a crash leaves at most
 //! `max_unacked_without_dedup` messages in doubt.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -80,6 +80,9 @@ pub(crate) struct Lane {
     /// For a platform without upstreams.
     unregistered_in_a_row: UnregisteredInARow,
     pub(crate) streams: Arc<ResizableSemaphore>,
+    /// The share of the lane in [`EngineContext::unacked_without_dedup`]: three quarters, so that a provider that
+    /// does not answer leaves permits for other lanes.
+    pub(crate) unacked_without_dedup: Arc<ResizableSemaphore>,
     pub(crate) context: Arc<EngineContext>,
     provider: Mutex<ProviderSlot>,
     inbox: Mutex<Inbox>,
@@ -106,6 +109,7 @@ impl Lane {
             platform,
         });
         let probe_every_ms = context.config.retry.probe_every_ms;
+        let unacked_max = context.config.max_unacked_without_dedup;
         let lane = Arc::new(Self {
             app,
             platform,
@@ -123,6 +127,7 @@ impl Lane {
             throttle_classifier: ThrottleClassifier::default(),
             unregistered_in_a_row: UnregisteredInARow::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
+            unacked_without_dedup: ResizableSemaphore::new(unacked_max - unacked_max / 4),
             context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
@@ -327,9 +332,8 @@ impl Lane {
         }
     }
 
-    /// Most streams of the lane, even if its provider accepts more. A platform that cannot recognise a
-    /// repeated message gets a quarter of the permits for such messages, so that a provider that does not
-    /// answer leaves permits for other lanes.
+    /// Most streams of the lane, even if its provider accepts more. All messages of a platform that cannot
+    /// recognise a repeat need permits of which there are few, so such a platform gets a quarter of them.
     fn configured_streams_max(&self) -> usize {
         let config = &self.context.config;
         if supports_dedup(self.platform) {

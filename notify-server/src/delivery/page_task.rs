@@ -415,7 +415,7 @@ impl PageTask {
                         continue;
                     }
                     // These checks come before the permits: `try_acquire` may make this delivery the
-                    // probe, which must then be sent.
+                    // probe, which must then be sent or withdrawn.
                     DeliveryMode::Send(mode) => match self.message_for(key, mode) {
                         Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
                         Ok(message) => match self.lane.check_chat(key, now) {
@@ -478,7 +478,7 @@ impl PageTask {
         result?;
         self.allowance.use_one();
         if self.dispatch.records_intents() {
-            self.intents.add(key, self.sender.take_permits(&self.dispatch));
+            self.intents.add(key, self.sender.reserve(&self.dispatch));
             return Err(Blocked::Intent);
         }
         Ok(())
@@ -500,7 +500,7 @@ impl PageTask {
                 break;
             }
             self.allowance.use_one();
-            self.intents.add(key, self.sender.take_permits(&self.dispatch));
+            self.intents.add(key, self.sender.reserve(&self.dispatch));
         }
         // The permits and the queued request belong to no device.
         self.sender.release();
@@ -508,7 +508,7 @@ impl PageTask {
     }
 
     /// Removes the waiting intents for which `is_kept` is false. The next checkpoint removes them from the page,
-    /// and releases their permits.
+    /// and releases their permits. If one of them was the probe, the next delivery becomes it.
     fn keep_intents(&mut self, is_kept: impl Fn(DeviceKey) -> bool) {
         for permits in self.intents.retain(is_kept) {
             self.batch.hold(permits.into_unacked());

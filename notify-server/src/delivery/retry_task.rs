@@ -18,8 +18,8 @@ use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::{Lane, RetryBatch};
 use crate::delivery::pace::{Granted, Pace};
 use crate::delivery::sender::{
-    AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
-    Sender, UnackedPermits,
+    AttemptPermits, AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History,
+    InFlight, Route, Sender, UnackedPermits,
 };
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
@@ -65,11 +65,18 @@ pub(crate) struct RetryTask {
     outcomes: Vec<RetryOutcome>,
     /// The permits of the attempts in `outcomes`, held until the outcomes are committed.
     unacked: UnackedPermits,
-    /// The retry whose intent was recorded last.
-    recorded: Option<RetryNo>,
+    /// The first retry of the queue, if its intent is recorded.
+    recorded: Option<RecordedIntent>,
     /// When the first of the outcomes was added.
     since: Instant,
     sender: Sender,
+}
+
+/// A retry whose intent is recorded, with the permits of its attempt. The permits for an unacknowledged delivery
+/// are held until a commit removes the intent.
+struct RecordedIntent {
+    no: RetryNo,
+    permits: AttemptPermits,
 }
 
 /// A retry whose attempt completed.
@@ -223,10 +230,10 @@ impl RetryTask {
                 self.reschedule_all(now);
                 continue;
             }
-            if self.recorded != Some(retry.no) {
+            if self.recorded.as_ref().is_none_or(|intent| intent.no != retry.no) {
                 match self.sender.try_acquire(&dispatch, now) {
                     Ok(()) if dispatch.records_intents() => {
-                        self.record_intent().await?;
+                        self.record_intent(&dispatch).await?;
                         continue;
                     }
                     Ok(()) => {}
@@ -250,11 +257,12 @@ impl RetryTask {
     }
 
     /// Records that the message of the first retry is being sent from now on, after its permits were taken.
-    async fn record_intent(&mut self) -> Result<(), StoreError> {
+    async fn record_intent(&mut self, dispatch: &ActiveDispatch) -> Result<(), StoreError> {
         let Some(retry) = self.queue.front() else { return Ok(()) };
         let (context, no) = (self.lane.context.clone(), retry.no);
+        let permits = self.sender.reserve(dispatch);
         if context.store.record_intent(context.instance, no).await? {
-            self.recorded = Some(no);
+            self.recorded = Some(RecordedIntent { no, permits });
         } else {
             // The delivery has ended, or another server has claimed the retry. The store ignores the result.
             self.reschedule_front(context.clock.now());
@@ -278,8 +286,12 @@ impl RetryTask {
         let device = device.expect("a retry without a device was settled before");
         let history =
             History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
+        let permits = match self.recorded.take() {
+            Some(intent) => intent.permits,
+            None => self.sender.take_permits(&dispatch),
+        };
         let delivery = Delivery { dispatch, device, history };
-        let attempt = self.sender.start(delivery, route, &self.tracker, now);
+        let attempt = self.sender.start_with(permits, delivery, route, &self.tracker, now);
         in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
@@ -315,11 +327,20 @@ impl RetryTask {
 
     /// Ends the first retry without an attempt.
     fn settle_front(&mut self, settled: Outcome, reason: Reason) {
-        let Some(retry) = self.queue.pop_front() else { return };
+        let Some(retry) = self.pop_unsent() else { return };
         let attempts = retry.attempts;
         let result =
             RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
         self.push(RetryOutcome::of(retry.no, result));
+    }
+
+    /// Removes the first retry of the queue, which is not sent. If its intent is recorded, the next commit removes
+    /// the intent and releases its permits.
+    fn pop_unsent(&mut self) -> Option<ClaimedRetry> {
+        if let Some(intent) = self.recorded.take() {
+            intent.permits.into_unacked().merge_into(&mut self.unacked);
+        }
+        self.queue.pop_front()
     }
 
     /// Gives all retries back that were not started. They are due at `until`.
@@ -331,7 +352,7 @@ impl RetryTask {
 
     /// Gives the first retry back. It is due at `until`, and this does not count as an attempt.
     fn reschedule_front(&mut self, until: Timestamp) {
-        let Some(retry) = self.queue.pop_front() else { return };
+        let Some(retry) = self.pop_unsent() else { return };
         let due_at = self.dispatch_of(&retry).capped_at_expiry(until);
         self.push(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
     }

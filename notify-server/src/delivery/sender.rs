@@ -49,16 +49,20 @@ pub(crate) struct Sender {
     stream: PermitRequest,
     unacked: PermitRequest,
     unacked_without_dedup: PermitRequest,
+    /// The share of the lane in `unacked_without_dedup`.
+    lane_share: PermitRequest,
 }
 
 /// The permits of an attempt.
 pub(crate) struct AttemptPermits {
     stream: Permit,
     unacked: UnackedPermits,
+    /// Set if the attempt is the probe of the circuit breaker and may still be given up.
+    probe: Option<UnsentProbe>,
 }
 
 impl AttemptPermits {
-    /// Releases the stream of an attempt that does not start.
+    /// Gives up an attempt that does not start: releases its stream, and lets another one be the probe.
     pub(crate) fn into_unacked(self) -> UnackedPermits {
         self.unacked
     }
@@ -68,7 +72,23 @@ impl AttemptPermits {
     pub(crate) fn for_test() -> Self {
         let mut request = PermitRequest::new(&ResizableSemaphore::new(1));
         assert!(request.try_acquire_or_queue());
-        Self { stream: request.take(), unacked: UnackedPermits::default() }
+        Self { stream: request.take(), unacked: UnackedPermits::default(), probe: None }
+    }
+}
+
+/// An attempt that is the probe of the circuit breaker and has not started. If the value is dropped before that,
+/// the next delivery becomes the probe.
+struct UnsentProbe {
+    lane: Arc<Lane>,
+    until: Timestamp,
+    is_sent: bool,
+}
+
+impl Drop for UnsentProbe {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.lane.breaker.withdraw_probe(self.until);
+        }
     }
 }
 
@@ -78,14 +98,18 @@ pub(crate) struct UnackedPermits {
     all: Option<Permit>,
     /// Those whose platform cannot recognise a repeated message.
     without_dedup: Option<Permit>,
+    /// The same, of the share of the lane.
+    lane_share: Option<Permit>,
 }
 
 impl UnackedPermits {
     /// Adds these permits to `total`, so that all are released together.
     pub(crate) fn merge_into(self, total: &mut Self) {
-        for (permit, total) in
-            [(self.all, &mut total.all), (self.without_dedup, &mut total.without_dedup)]
-        {
+        for (permit, total) in [
+            (self.all, &mut total.all),
+            (self.without_dedup, &mut total.without_dedup),
+            (self.lane_share, &mut total.lane_share),
+        ] {
             if let Some(permit) = permit {
                 permit.merge_into(total);
             }
@@ -137,6 +161,7 @@ impl Sender {
             stream: PermitRequest::new(&lane.streams),
             unacked: PermitRequest::new(&lane.context.unacked),
             unacked_without_dedup: PermitRequest::new(&lane.context.unacked_without_dedup),
+            lane_share: PermitRequest::new(&lane.unacked_without_dedup),
         }
     }
 
@@ -165,20 +190,38 @@ impl Sender {
     fn try_acquire_permits(&mut self, dispatch: &ActiveDispatch) -> Result<(), Blocked> {
         self.lane.streams.set_limit(self.lane.streams_max());
         if dispatch.supports_dedup() {
-            // It may have been granted for another delivery.
+            // They may have been granted for another delivery.
             self.unacked_without_dedup.release();
+            self.lane_share.release();
         }
         let is_granted = self.stream.try_acquire_or_queue()
-            && (dispatch.supports_dedup() || self.unacked_without_dedup.try_acquire_or_queue())
+            && (dispatch.supports_dedup()
+                || self.lane_share.try_acquire_or_queue()
+                    && self.unacked_without_dedup.try_acquire_or_queue())
             && self.unacked.try_acquire_or_queue();
         if is_granted { Ok(()) } else { Err(Blocked::Permits) }
     }
 
     /// Takes the permits that [`Sender::try_acquire`] got for an attempt of this dispatch.
     pub(crate) fn take_permits(&mut self, dispatch: &ActiveDispatch) -> AttemptPermits {
-        let without_dedup = (!dispatch.supports_dedup()).then(|| self.unacked_without_dedup.take());
-        let unacked = UnackedPermits { all: Some(self.unacked.take()), without_dedup };
-        AttemptPermits { stream: self.stream.take(), unacked }
+        let lacks_dedup = !dispatch.supports_dedup();
+        let unacked = UnackedPermits {
+            all: Some(self.unacked.take()),
+            without_dedup: lacks_dedup.then(|| self.unacked_without_dedup.take()),
+            lane_share: lacks_dedup.then(|| self.lane_share.take()),
+        };
+        AttemptPermits { stream: self.stream.take(), unacked, probe: None }
+    }
+
+    /// Takes the permits that [`Sender::try_acquire`] just got for an attempt that may be given up before it
+    /// starts, because its intent has to be stored first.
+    pub(crate) fn reserve(&mut self, dispatch: &ActiveDispatch) -> AttemptPermits {
+        let probe = self.lane.breaker.probe_until().map(|until| UnsentProbe {
+            lane: self.lane.clone(),
+            until,
+            is_sent: false,
+        });
+        AttemptPermits { probe, ..self.take_permits(dispatch) }
     }
 
     /// Waits until a queued request for a permit is granted. Never returns if no request is queued.
@@ -187,6 +230,7 @@ impl Sender {
             biased;
             () = self.stream.wait() => {}
             () = self.unacked.wait() => {}
+            () = self.lane_share.wait() => {}
             () = self.unacked_without_dedup.wait() => {}
         }
     }
@@ -196,6 +240,7 @@ impl Sender {
         self.stream.release();
         self.unacked.release();
         self.unacked_without_dedup.release();
+        self.lane_share.release();
     }
 
     /// Starts an attempt with the permits that [`Sender::try_acquire`] took.
@@ -213,13 +258,16 @@ impl Sender {
     /// Starts an attempt with these permits.
     pub(crate) fn start_with(
         &self,
-        permits: AttemptPermits,
+        mut permits: AttemptPermits,
         delivery: Delivery,
         route: Route,
         tracker: &RangeTracker,
         now: Timestamp,
     ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
         let Delivery { dispatch, device, .. } = &delivery;
+        if let Some(probe) = &mut permits.probe {
+            probe.is_sent = true;
+        }
         self.lane.record_chat(device.key, now);
         tracker.mark_in_flight(dispatch.row.no, device.key);
         let upstream = dispatch.upstream_of(&self.lane, device);

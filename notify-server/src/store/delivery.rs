@@ -397,7 +397,7 @@ impl Store {
     }
 
     /// Records that the message of a claimed retry is being sent from now on. If the process ends before it
-    /// commits the result, [`ClaimedRetry::is_in_doubt`] tells the next one. Returns false if this process no
+    /// commits the result, [`ClaimedRetry::is_in_doubt`] is set for the next process. Returns false if this process no
     /// longer owns the retry.
     pub async fn record_intent(
         &self,

@@ -75,6 +75,23 @@ fn a_lost_probe_is_followed_by_another() {
 }
 
 #[test]
+fn a_probe_that_is_not_sent_is_followed_by_another_at_once() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    assert_eq!(breaker.probe_until(), None);
+    breaker.reject_credentials(&"InvalidProviderToken".into(), at(0));
+    assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Go);
+    let probe_until = breaker.probe_until().unwrap();
+    breaker.withdraw_probe(probe_until);
+    assert_eq!(breaker.admit(at(MINUTE_MS + 5)), Admission::Go, "the next probe");
+    breaker.withdraw_probe(probe_until);
+    assert_eq!(
+        breaker.admit(at(MINUTE_MS + 5)),
+        Admission::Wait(at(2 * MINUTE_MS + 5)),
+        "the probe in flight is not the one that is withdrawn"
+    );
+}
+
+#[test]
 fn an_outage_is_probed_with_backoff_until_a_success() {
     let breaker = CircuitBreaker::new(MINUTE_MS, None);
     assert!(breaker.on_failure(Processing::NotProcessed, at(0)));

@@ -187,6 +187,26 @@ async fn a_chat_provider_without_answers_leaves_permits_for_others() {
     rig.stop().await;
 }
 
+#[tokio::test]
+async fn raw_messages_without_answers_leave_permits_for_others() {
+    let mut rig = Rig::new(10).await;
+    rig.config.max_unacked_without_dedup = 8;
+    rig.devices(20).await;
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
+    let chat = FakeProvider::new(50);
+    chat.script(|_, _| ScriptedAnswer::Answer(delivered()));
+    rig.configure(ProviderKind::Telegram, Some(chat.clone())).await;
+    rig.chat("c0", "100").await;
+    rig.start();
+    rig.accept(raw()).await;
+    rig.provider.arrived(6).await;
+    let id = rig.broadcast_to(Platform::ChatApp).await;
+    rig.until(&id, is_completed).await;
+    assert_eq!(rig.provider.journal().len(), 6, "three quarters of the permits");
+    rig.provider.release();
+    rig.stop().await;
+}
+
 /// A server that crashed while retries to three devices were in flight.
 async fn crashed_during_retries() -> (Rig, NotificationId) {
     let mut rig = Rig::new(10).await;
