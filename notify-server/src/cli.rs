@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn restore_keeps_and_sends_everything_unless_told_otherwise() {
+    fn restore_has_no_effects_that_were_not_requested() {
         let plain = Restore { file: "b.db".into(), ..Restore::default() };
         assert_eq!(action(&parse(&["restore", "b.db"])), Action::Restore(plain.clone()));
         let all = ["restore", "--replace", "--cancel-open", "--forget-credentials", "b.db"];

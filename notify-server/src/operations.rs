@@ -17,7 +17,7 @@ use crate::delivery::EngineHandle;
 use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
 use crate::providers::CredentialCheck;
-use crate::store::{AppQueue, Queue, SharedStore, StoreError};
+use crate::store::{AppQueue, Queue, Queues, SharedStore, StoreError};
 use crate::telemetry::{
     AppQueueSample, Metrics, MetricsFormat, ProcessSample, QueueSample, Sample,
 };
@@ -90,33 +90,33 @@ impl Operations {
 
     async fn collect(&self) -> Sample {
         let now = self.clock.now();
-        let queues = match timeout(QUEUES_WAIT, self.store.queue(now)).await {
-            Ok(Ok(queues)) => Some(queues),
-            Ok(Err(error)) => {
-                tracing::warn!(cause = error_chain(&error), "the queues cannot be read");
-                None
-            }
-            Err(_) => {
-                tracing::warn!("the queues were not read in time");
-                None
-            }
+        let age_seconds = |due_at: Option<Timestamp>| {
+            seconds(due_at.map_or(0, |due_at| now.ms_since(due_at).max(0)))
         };
-        let queue_sample = |queue: Queue| {
-            let age_ms = queue.oldest_due_at.map_or(0, |at| now.ms_since(at).max(0));
-            QueueSample {
-                provider: queue.platform.provider(),
-                sending: queue.sending,
-                retry_due: queue.retry_due,
-                retry_waiting: queue.retry_waiting,
-                oldest_due_age_seconds: seconds(age_ms),
-            }
+        let queue_sample = |queue: Queue| QueueSample {
+            provider: queue.platform.provider(),
+            sending: queue.sending,
+            retry_due: queue.retry_due,
+            retry_waiting: queue.retry_waiting,
+            oldest_due_age_seconds: age_seconds(queue.oldest_due_at),
         };
+        let app_queue_sample = |queue: AppQueue| AppQueueSample {
+            app: queue.app,
+            open: queue.open,
+            oldest_due_age_seconds: age_seconds(queue.oldest_due_at),
+        };
+        let queues = self.queues(now).await;
+        let (queues, app_queues) = queues.map_or((None, None), |queues| {
+            let platforms = queues.platforms.into_iter().map(queue_sample);
+            let apps = queues.apps.into_iter().map(app_queue_sample);
+            (Some(platforms.collect()), Some(apps.collect()))
+        });
         let ages = self.providers.providers.token_ages_ms();
         Sample {
-            app_queues: self.app_queues(now).await,
+            app_queues,
             process: tokio::task::spawn_blocking(ProcessSample::read).await.ok().flatten(),
             started_at: self.started_at,
-            queues: queues.map(|queues| queues.into_iter().map(queue_sample).collect()),
+            queues,
             lane_statuses: self.engine.lane_statuses(),
             connections: self.providers.providers.connections(),
             token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
@@ -128,41 +128,28 @@ impl Operations {
         }
     }
 
-    /// The queues of applications, if applications have metrics of their own. Also reads the ids of
-    /// applications that were counted for the first time.
-    async fn app_queues(&self, now: Timestamp) -> Option<Vec<AppQueueSample>> {
+    /// The queues. Also reads the ids of applications that were counted for the first time. `None` if storage
+    /// does not respond.
+    async fn queues(&self, now: Timestamp) -> Option<Queues> {
         let apps = self.metrics.apps();
-        if apps.apps_max() == 0 {
-            return None;
-        }
         let reading = async {
             let unnamed = apps.unnamed();
             if !unnamed.is_empty() {
                 apps.name(self.store.app_ids(unnamed).await?);
             }
-            self.store.app_queues(now).await
+            self.store.queues(now).await
         };
-        let queues = match timeout(QUEUES_WAIT, reading).await {
-            Ok(Ok(queues)) => queues,
+        match timeout(QUEUES_WAIT, reading).await {
+            Ok(Ok(queues)) => Some(queues),
             Ok(Err(error)) => {
-                tracing::warn!(
-                    cause = error_chain(&error),
-                    "the queues by application cannot be read"
-                );
-                return None;
+                tracing::warn!(cause = error_chain(&error), "the queues cannot be read");
+                None
             }
             Err(_) => {
-                tracing::warn!("the queues by application were not read in time");
-                return None;
+                tracing::warn!("the queues were not read in time");
+                None
             }
-        };
-        let age = |due_at: Option<Timestamp>| due_at.map_or(0, |at| now.ms_since(at).max(0));
-        let sample = |queue: AppQueue| AppQueueSample {
-            app: queue.app,
-            open: queue.open,
-            oldest_due_age_seconds: seconds(age(queue.oldest_due_at)),
-        };
-        Some(queues.into_iter().map(sample).collect())
+        }
     }
 
     /// Checks the credentials of a provider. The check runs in its own task: a caller that

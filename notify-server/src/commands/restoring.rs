@@ -39,12 +39,6 @@ pub(super) async fn run(config: &Config, restore: Restore) -> anyhow::Result<()>
     let file = restore.file.clone();
     let schema = on_blocking_thread(move || Ok(sqlite::verify_backup(&file)?)).await?;
     ensure!(
-        restore.replace || !sqlite::has_database(&database),
-        "{} exists: give --replace to replace it and keep it under another name, or --data-dir with an \
-         empty folder",
-        database.display()
-    );
-    ensure!(
         !is_same_file(&restore.file, &database),
         "{} is the database itself: there is nothing to restore",
         database.display()
@@ -52,15 +46,22 @@ pub(super) async fn run(config: &Config, restore: Restore) -> anyhow::Result<()>
     create_data_dir(config)?;
     let locked = database.clone();
     let _lock = on_blocking_thread(move || Ok(FileLock::take(&locked)?)).await?;
+    // No server can create a database from here on.
+    ensure!(
+        restore.replace || !sqlite::has_database(&database),
+        "{} exists: give --replace to replace it and keep it under another name, or --data-dir with an \
+         empty folder",
+        database.display()
+    );
     let staging = Staging::create(config)?;
-    let prepared = prepare(config, &restore, &staging).await?;
+    let summary = prepare(config, &restore, &staging).await?;
     let kept = sqlite::has_database(&database)
         .then(|| sqlite::replaced_name(&database, &file_time(SystemClock::start().now())));
     let (new, old, aside) = (staging.database(), database.clone(), kept.clone());
     let replacing = move || Ok(sqlite::replace_database(&new, &old, aside.as_deref())?);
     on_blocking_thread(replacing).await.context("the database was not replaced")?;
     write_marker(config)?;
-    report(config, &restore, schema, &prepared, kept.as_deref())
+    report(config, &restore, schema, &summary, kept.as_deref())
 }
 
 /// Runs work that blocks.
@@ -112,8 +113,8 @@ impl Drop for Staging {
     }
 }
 
-/// What a prepared backup contains.
-struct Prepared {
+/// What a backup contains.
+struct BackupSummary {
     /// The number of notifications that have not ended, or that were canceled.
     open: u64,
     /// When the newest notification was accepted.
@@ -126,7 +127,7 @@ async fn prepare(
     config: &Config,
     restore: &Restore,
     staging: &Staging,
-) -> anyhow::Result<Prepared> {
+) -> anyhow::Result<BackupSummary> {
     let (backup, copy) = (restore.file.clone(), staging.database());
     let readers = config.reader_threads;
     let opening = on_blocking_thread(move || {
@@ -137,12 +138,16 @@ async fn prepare(
         )?)
     });
     let store: Arc<Store> = opening.await.context("the backup was not copied")?;
-    let prepared = change(config, restore, &store).await;
+    let summary = change(config, restore, &store).await;
     store.close().await;
-    prepared
+    summary
 }
 
-async fn change(config: &Config, restore: &Restore, store: &Store) -> anyhow::Result<Prepared> {
+async fn change(
+    config: &Config,
+    restore: &Restore,
+    store: &Store,
+) -> anyhow::Result<BackupSummary> {
     if restore.forget_credentials {
         let key = existing_master_key(config)?;
         credentials::forget_in(store, key.as_ref()).await?;
@@ -153,18 +158,18 @@ async fn change(config: &Config, restore: &Restore, store: &Store) -> anyhow::Re
         )?;
     }
     let at = SystemClock::start().now();
-    let mut prepared = Prepared { open: 0, newest: None };
+    let mut summary = BackupSummary { open: 0, newest: None };
     let mut cursor = None;
     loop {
         let page = store.list_apps(PageRequest { limit: ROWS_PER_PAGE, cursor }).await?;
         for app in page.rows {
             let found = open_of_app(store, app.id, restore.cancel_open.then_some(at)).await?;
-            prepared.open += found.open;
-            prepared.newest = prepared.newest.max(found.newest);
+            summary.open += found.open;
+            summary.newest = summary.newest.max(found.newest);
         }
         cursor = page.next;
         if cursor.is_none() {
-            return Ok(prepared);
+            return Ok(summary);
         }
     }
 }
@@ -175,11 +180,12 @@ async fn open_of_app(
     store: &Store,
     app: AppId,
     cancel_at: Option<Timestamp>,
-) -> Result<Prepared, StoreError> {
+) -> Result<BackupSummary, StoreError> {
     let (no, _) = store.app(app).await?;
     let newest = PageRequest { limit: 1, cursor: None };
     let newest = store.list_notifications(no, None, newest).await?.rows;
-    let mut found = Prepared { open: 0, newest: newest.first().map(|record| record.created_at) };
+    let mut found =
+        BackupSummary { open: 0, newest: newest.first().map(|record| record.created_at) };
     for status in OPEN {
         let mut cursor = None;
         loop {
@@ -217,15 +223,15 @@ fn report(
     config: &Config,
     restore: &Restore,
     schema: i32,
-    prepared: &Prepared,
+    summary: &BackupSummary,
     kept: Option<&Path>,
 ) -> anyhow::Result<()> {
     let (file, folder) = (restore.file.display(), config.data_dir.display());
     print(&format!("restored {file} (schema {schema}) to {folder}"))?;
     if let Some(kept) = kept {
-        print(&format!("the database that was there is {}", kept.display()))?;
+        print(&format!("the previous database is kept as {}", kept.display()))?;
     }
-    let newest = prepared.newest.map(|at| time_text(at, "%Y-%m-%dT%H:%M:%SZ"));
+    let newest = summary.newest.map(|at| time_text(at, "%Y-%m-%dT%H:%M:%SZ"));
     print(&match newest {
         Some(at) => format!("the newest notification of the backup was accepted at {at}"),
         None => "the backup has no notifications".to_owned(),
@@ -233,7 +239,7 @@ fn report(
     let lost = "everything that was accepted or changed after the backup is missing: notifications, devices, \
          users, keys. Keys that were revoked after it work again: revoke them again";
     print(lost)?;
-    print(&match (prepared.open, restore.cancel_open) {
+    print(&match (summary.open, restore.cancel_open) {
         (0, _) => "every notification has ended: the next start sends none again".to_owned(),
         (open, true) => {
             format!(

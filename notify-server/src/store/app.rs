@@ -197,6 +197,39 @@ impl Store {
         .await
     }
 
+    /// Reads the oldest applications, oldest first.
+    pub async fn oldest_apps(&self, limit: u32) -> Result<Vec<(AppNo, AppId)>, StoreError> {
+        self.read_statement(move |connection| {
+            let apps = connection
+                .prepare_cached(
+                    "select no, id from apps where status <> 'erasing' order by no limit ?1",
+                )?
+                .query_map([limit], |row| Ok((AppNo(row.get(0)?), AppId(uuid_at(row, 1)?))))?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(apps)
+        })
+        .await
+    }
+
+    /// Reads the ids of applications; `None` for an application that was deleted.
+    pub async fn app_ids(
+        &self,
+        apps: Vec<AppNo>,
+    ) -> Result<Vec<(AppNo, Option<AppId>)>, StoreError> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached("select id from apps where no = ?1")?;
+            apps.into_iter()
+                .map(|app| {
+                    let id = statement
+                        .query_row([app.0], |row| uuid_at(row, 0).map(AppId))
+                        .optional()?;
+                    Ok((app, id))
+                })
+                .collect()
+        })
+        .await
+    }
+
     /// Changes an application.
     pub async fn change_app(&self, id: AppId, change: AppChange) -> Result<(), StoreError> {
         self.write(Operation::ChangeApp, move |tx| {

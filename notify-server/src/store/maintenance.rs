@@ -1,7 +1,6 @@
-//! Queries and jobs for operating a server: queue lengths, the deletion of expired rows, storage
-//! settings, and the clock mark. The clock mark is what the server stores about its clock: the
-//! latest time that it trusted, and whether the clock has leapt ahead of that time
-//! (`clock/trusted.rs`).
+//! Queries and jobs for operating a server: the deletion of expired rows, storage settings, and the
+//! clock mark. The clock mark is what the server stores about its clock: the latest time that it
+//! trusted, and whether the clock has leapt ahead of that time (`clock/trusted.rs`).
 
 use std::sync::atomic::Ordering;
 
@@ -11,46 +10,19 @@ use crate::clock::{ClockMark, LEAP_MS};
 use crate::store::app::{app_no, erase_notification, erase_pages};
 use crate::store::device::inbound;
 use crate::store::notification::keep_reached;
-use crate::store::sql::row::{count_at, env_code, platforms_of};
+use crate::store::sql::row::{count_at, env_code};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, WriteScope, params, seq_of};
+use crate::store::sql::{Connection, OptionalExtension, WriteScope, params};
 use crate::store::{
     AppNo, DeviceKey, NotificationNo, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError,
-    audit, idempotency, operator, platform_of, postgres, sqlite,
+    audit, idempotency, operator, postgres, sqlite,
 };
 
-/// The most rows of each kind that [`Store::queue`] reads. A longer queue is reported with this
-/// length. The length is for alarms, and reading it must not become more expensive as the queue
-/// grows.
-pub const QUEUE_ROWS_MAX: u32 = 20_000;
 /// The most devices that [`Store::ios_devices`] samples, newest first.
 pub const DEVICES_SAMPLED_MAX: u32 = 1_000;
 /// The approximate number of rows that one call of [`Store::delete_expired`] deletes. The last
 /// notification of a call may add the rows of ten pages.
 pub const RETENTION_ROWS_MAX: u64 = 1_000;
-
-/// The queue of one platform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queue {
-    /// Platform.
-    pub platform: Platform,
-    /// The number of deliveries in open pages that have neither outcome nor retry.
-    pub sending: u64,
-    /// The number of retries that are due.
-    pub retry_due: u64,
-    /// The number of retries that are not due yet or are claimed.
-    pub retry_waiting: u64,
-    /// The due time of the oldest unfinished work.
-    pub oldest_due_at: Option<Timestamp>,
-}
-
-impl Queue {
-    /// An empty queue.
-    #[must_use]
-    pub fn empty(platform: Platform) -> Self {
-        Self { platform, sending: 0, retry_due: 0, retry_waiting: 0, oldest_due_at: None }
-    }
-}
 
 /// For each kind of data, the time before which it is deleted; `None` keeps it forever. The age of
 /// a notification counts from the end of its sending. The age of a report, a notification that
@@ -133,11 +105,6 @@ pub struct IosDevices {
 const IDENTIFIERS_MAX: u32 = 10;
 
 impl Store {
-    /// Reads the queue of every platform.
-    pub async fn queue(&self, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
-        self.read(move |connection| read_queues(connection, now)).await
-    }
-
     /// Deletes expired data in one transaction of about [`RETENTION_ROWS_MAX`] rows. The caller
     /// repeats the call until no expired data is left. If the server stops in between, a later call
     /// continues.
@@ -400,116 +367,4 @@ fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
         )?
         .execute([no, i64::try_from(RETENTION_ROWS_MAX).unwrap_or(i64::MAX)])?;
     Ok(rows as u64)
-}
-
-// Queue lengths. They are read from partial indexes of unfinished rows, so the cost depends on the
-// length of the queue, up to a limit, and not on the number of all rows.
-
-fn read_queues(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
-    let mut queues = Queues(Platform::ALL.map(Queue::empty));
-    add_not_started(connection, now, &mut queues)?;
-    add_not_scanned(connection, &mut queues)?;
-    add_sending(connection, &mut queues)?;
-    add_retrying(connection, now, &mut queues)?;
-    Ok(queues.0.to_vec())
-}
-
-/// The queue of every platform.
-struct Queues([Queue; Platform::ALL.len()]);
-
-impl Queues {
-    fn of(&mut self, platform: Platform) -> &mut Queue {
-        let mut queues = self.0.iter_mut();
-        queues.find(|queue| queue.platform == platform).expect("every platform is listed")
-    }
-
-    /// Records work that is due at `due_at`, if it has a due time.
-    fn add_due(&mut self, platform: Platform, due_at: Option<i64>) {
-        let queue = self.of(platform);
-        let due_at = due_at.map(Timestamp);
-        queue.oldest_due_at = queue.oldest_due_at.into_iter().chain(due_at).min();
-    }
-}
-
-/// Adds the due times of notifications that are due and not started. They become old only if the
-/// delivery engine does not run.
-fn add_not_started(
-    connection: &Connection,
-    now: Timestamp,
-    queues: &mut Queues,
-) -> Result<(), StoreError> {
-    let mut notifications = connection.prepare_cached(
-        "select platforms, min(due_at) from
-         (select platforms, due_at from notifications indexed by notifications_due
-          where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2) due
-         group by platforms",
-    )?;
-    let mut rows = notifications.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
-    while let Some(row) = rows.next()? {
-        let due_at = row.get(1)?;
-        for platform in platforms_of(row.get(0)?) {
-            queues.add_due(platform, due_at);
-        }
-    }
-    Ok(())
-}
-
-/// Adds the due times of the oldest dispatches whose scan has not ended.
-fn add_not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut dispatches = connection.prepare_cached(concat!(
-        "select d.platform, min(n.due_at) from
-         (select platform, notification_no from dispatches indexed by dispatches_unread
-          where scan_done = 0 order by ",
-        seq_of!("no"),
-        " limit ?1) d join notifications n on n.no = d.notification_no group by d.platform"
-    ))?;
-    let mut rows = dispatches.query([QUEUE_ROWS_MAX])?;
-    while let Some(row) = rows.next()? {
-        queues.add_due(platform_of(row.get(0)?), row.get(1)?);
-    }
-    Ok(())
-}
-
-/// Adds the deliveries of open pages that have neither outcome nor retry.
-fn add_sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut pages = connection.prepare_cached(concat!(
-        "select d.platform, sum(p.sending), min(n.due_at) from
-         (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
-          - retrying as sending from pages indexed by pages_open where finished = 0
-          order by ",
-        seq_of!("no"),
-        " limit ?1) p join dispatches d on d.no = p.dispatch_no
-         join notifications n on n.no = d.notification_no group by d.platform"
-    ))?;
-    let mut rows = pages.query([QUEUE_ROWS_MAX])?;
-    while let Some(row) = rows.next()? {
-        let platform = platform_of(row.get(0)?);
-        queues.of(platform).sending = count_at(&row, 1)?;
-        queues.add_due(platform, row.get(2)?);
-    }
-    Ok(())
-}
-
-/// Adds the retries without an outcome.
-fn add_retrying(
-    connection: &Connection,
-    now: Timestamp,
-    queues: &mut Queues,
-) -> Result<(), StoreError> {
-    let mut retries = connection.prepare_cached(
-        "select platform, count(*) filter (where claimable_at <= ?1),
-         count(*) filter (where claimable_at > ?1),
-         min(case when claimable_at <= ?1 then claimable_at end) from
-         (select platform, claimable_at from retries indexed by retries_open
-          where outcome is null limit ?2) open group by platform",
-    )?;
-    let mut rows = retries.query(params![now.as_ms(), QUEUE_ROWS_MAX])?;
-    while let Some(row) = rows.next()? {
-        let platform = platform_of(row.get(0)?);
-        let queue = queues.of(platform);
-        queue.retry_due = count_at(&row, 1)?;
-        queue.retry_waiting = count_at(&row, 2)?;
-        queues.add_due(platform, row.get(3)?);
-    }
-    Ok(())
 }

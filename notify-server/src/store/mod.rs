@@ -9,7 +9,6 @@
 //! writes, and add the tests of its promises to `contract/`.
 
 mod app;
-mod app_queue;
 pub(crate) mod audit;
 mod breaker;
 mod campaign;
@@ -39,6 +38,7 @@ mod page;
 mod poll;
 pub mod postgres;
 mod provider;
+mod queues;
 mod segment;
 pub mod sql;
 pub mod sqlite;
@@ -54,7 +54,6 @@ use notify_core::Timestamp;
 use serde::Serialize;
 
 pub use self::app::{AppAccess, EXPIRED_KEYS_LISTED_MS, NewKey};
-pub use self::app_queue::AppQueue;
 pub use self::breaker::{BreakerKey, BreakerRecord, BreakerUpdate};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
@@ -84,8 +83,8 @@ pub use self::key::{
     SEQUENCE_MAX, UserNo, platform_code, platform_of,
 };
 pub use self::maintenance::{
-    DEVICES_SAMPLED_MAX, IosDevices, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX, RetentionCutoffs,
-    RetentionProgress, StorageReport,
+    DEVICES_SAMPLED_MAX, IosDevices, RETENTION_ROWS_MAX, RetentionCutoffs, RetentionProgress,
+    StorageReport,
 };
 pub use self::notification::{
     CanaryFacts, DeliveryFacts, DeliveryFilter, DeliveryProgress, DeviceFacts, NewNotification,
@@ -95,6 +94,7 @@ pub use self::operator::{AdminKey, NewSession, SessionAccess, SessionCutoffs, Se
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
+pub use self::queues::{AppQueue, QUEUE_ROWS_MAX, Queue, Queues};
 pub use self::segment::UnusedNames;
 pub(crate) use self::user::INVALID_USER_TOKEN;
 pub use self::user::UserIdentity;

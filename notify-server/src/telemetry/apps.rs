@@ -137,7 +137,8 @@ impl AppMetrics {
 
     /// Counts deliveries that ended.
     pub(super) fn ended(&self, app: AppNo, outcome: Outcome, count: u64) {
-        let index = Outcome::ALL.iter().position(|other| *other == outcome).unwrap_or(0);
+        let mut outcomes = Outcome::ALL.iter();
+        let index = outcomes.position(|other| *other == outcome).expect("ALL has every outcome");
         self.count(app, |counts| counts.ended[index] += count);
     }
 
@@ -146,7 +147,7 @@ impl AppMetrics {
             return;
         }
         let Slots { apps, other } = &mut *self.slots();
-        // Ids of earlier versions have no application.
+        // Keys that earlier versions wrote contain no application number. They count as `other`.
         let has_room = apps.len() < self.apps_max() && app.0 > 0;
         match apps.get_mut(&app) {
             Some(slot) => add(&mut slot.counts),
@@ -161,7 +162,7 @@ impl AppMetrics {
         slots.apps.iter().filter(|(_, slot)| slot.id.is_none()).map(|(app, _)| *app).collect()
     }
 
-    /// Sets the ids of applications. An application that does not exist any more gives up its slot.
+    /// Sets the ids of applications. An application that was deleted before its id was read gives up its slot.
     pub(crate) fn name(&self, ids: Vec<(AppNo, Option<AppId>)>) {
         let Slots { apps, other } = &mut *self.slots();
         for (app, id) in ids {

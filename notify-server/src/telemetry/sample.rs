@@ -33,8 +33,7 @@ pub(crate) struct QueueSample {
 pub(crate) struct Sample {
     /// `None` if storage does not respond.
     pub(crate) queues: Option<Vec<QueueSample>>,
-    /// The queues of applications; `None` if storage does not respond, or no application has metrics of
-    /// its own.
+    /// The queues of applications; `None` if storage does not respond.
     pub(crate) app_queues: Option<Vec<AppQueueSample>>,
     /// The process; `None` if the system does not show it.
     pub(crate) process: Option<ProcessSample>,

@@ -10,7 +10,7 @@ use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::clock::ClockMark;
 use crate::store::{
-    AppNo, AppQueue, Checkpoint, Dispatch, NewReport, Outcome, Queue, REPLAY_KEPT_MS,
+    AppNo, AppQueue, Checkpoint, Dispatch, GrantRequest, NewReport, Outcome, Queue, REPLAY_KEPT_MS,
     RetentionCutoffs, RetentionProgress, RetryOutcome, RetryResult, Store,
 };
 
@@ -212,15 +212,23 @@ async fn deletion_steps_are_bounded(store: &Store) {
     assert!(store.list_notifications(app, None, fixtures::page(10)).await.unwrap().rows.is_empty());
 }
 
+async fn platform_queues(store: &Store, now: Timestamp) -> Vec<Queue> {
+    store.queues(now).await.unwrap().platforms
+}
+
+async fn app_queues(store: &Store, now: Timestamp) -> Vec<AppQueue> {
+    store.queues(now).await.unwrap().apps
+}
+
 #[apply(contract)]
 async fn queues_report_waiting_work(store: &Store) {
     let app = fixtures::app(store).await;
-    assert_eq!(store.queue(NOW).await.unwrap(), Platform::ALL.map(Queue::empty).to_vec());
+    assert_eq!(platform_queues(store, NOW).await, Platform::ALL.map(Queue::empty).to_vec());
     fixtures::devices(store, app, 3).await;
     let to_all = fixtures::broadcast(&[Platform::Android, Platform::Web]);
     fixtures::accepted(store, app, to_all).await;
     let of = async |platform: Platform, now: Timestamp| {
-        let queues = store.queue(now).await.unwrap();
+        let queues = platform_queues(store, now).await;
         queues.into_iter().find(|queue| queue.platform == platform).unwrap()
     };
     let due = |platform| Queue { oldest_due_at: Some(NOW), ..Queue::empty(platform) };
@@ -254,7 +262,7 @@ async fn queues_report_waiting_work(store: &Store) {
 
 #[apply(contract)]
 async fn queues_of_applications_add_up_their_work(store: &Store) {
-    assert_eq!(store.app_queues(NOW).await.unwrap(), []);
+    assert_eq!(app_queues(store, NOW).await, []);
     let (shop_id, shop) = fixtures::named_app(store, "Shop").await;
     let (cafe_id, cafe) = fixtures::named_app(store, "Cafe").await;
     let apps = vec![(shop, shop_id), (cafe, cafe_id)];
@@ -269,10 +277,10 @@ async fn queues_of_applications_add_up_their_work(store: &Store) {
         fixtures::accepted(store, app, to_all).await;
     }
     let queue = |app, open| AppQueue { app, open, oldest_due_at: Some(NOW) };
-    assert_eq!(store.app_queues(NOW.plus_ms(-1)).await.unwrap(), [], "not due yet");
-    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 0), queue(cafe, 0)]);
+    assert_eq!(app_queues(store, NOW.plus_ms(-1)).await, [], "not due yet");
+    assert_eq!(app_queues(store, NOW).await, [queue(shop, 0), queue(cafe, 0)]);
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
-    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 0), queue(cafe, 0)]);
+    assert_eq!(app_queues(store, NOW).await, [queue(shop, 0), queue(cafe, 0)]);
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
         let (keys, page) = fixtures::whole_page(store, &dispatch).await;
@@ -286,7 +294,55 @@ async fn queues_of_applications_add_up_their_work(store: &Store) {
         }
     }
     // One delivery of the page is open, and one waits for its retry.
-    assert_eq!(store.app_queues(NOW).await.unwrap(), [queue(shop, 2), queue(cafe, 3)]);
+    assert_eq!(app_queues(store, NOW).await, [queue(shop, 2), queue(cafe, 3)]);
+}
+
+/// Otherwise the alert about late deliveries would fire for every long pause and slow rate.
+#[apply(contract)]
+async fn what_waits_for_a_pause_or_a_rate_is_not_overdue(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let due_at = async |at: Timestamp| {
+        let queues = store.queues(at).await.unwrap();
+        let android = queues.platforms.iter().find(|queue| queue.platform == Platform::Android);
+        assert_eq!(android.unwrap().oldest_due_at, queues.apps[0].oldest_due_at);
+        queues.apps[0].oldest_due_at
+    };
+    let then = NOW.plus_ms(60_000);
+    let request =
+        GrantRequest { notification: dispatch.notification, interval_ms: 60_000, at: NOW };
+    store.grant_attempts(request).await.unwrap();
+    assert_eq!(due_at(then.plus_ms(-1)).await, None, "the rate allows nothing yet");
+    assert_eq!(due_at(then.plus_ms(5)).await, Some(then), "due since the rate allows it");
+    let id = dispatch.notification_id.clone();
+    let pause = async || {
+        store.pause_notification(app, id.clone(), then, None).await.unwrap();
+    };
+    let resume = async || {
+        store.resume_notification(app, id.clone(), then, None).await.unwrap();
+    };
+    pause().await;
+    assert_eq!(due_at(then.plus_ms(5)).await, None, "paused");
+    resume().await;
+    // The same for an open page and for a retry.
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    assert_eq!(due_at(then).await, Some(then), "the page is open");
+    pause().await;
+    assert_eq!(due_at(then).await, None);
+    resume().await;
+    let last = Checkpoint {
+        retries: keys.iter().map(|key| fixtures::retry(*key)).collect(),
+        finished: true,
+        ..fixtures::checkpoint(page, 3)
+    };
+    store.checkpoint(last).await.unwrap();
+    assert_eq!(due_at(then).await, Some(NOW.plus_ms(1_000)), "the retries are due");
+    pause().await;
+    assert_eq!(due_at(then).await, None);
+    let queues = platform_queues(store, then).await;
+    let android = queues.into_iter().find(|queue| queue.platform == Platform::Android).unwrap();
+    assert_eq!((android.retry_due, android.retry_waiting), (0, 3));
 }
 
 #[apply(contract)]

@@ -213,14 +213,20 @@ pub fn replaced_name(database: &Path, time: &str) -> PathBuf {
 /// the database. A crash leaves either the previous database or the new one. Blocks.
 ///
 /// # Errors
-/// When a file cannot be written, or another program has the previous database open. The previous database
-/// is then still in place.
+/// When the new database has a log, a file cannot be written, or another program reads or writes the previous
+/// database. The previous database is then still in place.
 pub fn replace_database(
     new: &Path,
     database: &Path,
     aside: Option<&Path>,
 ) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: database.to_owned(), source };
+    if fs::metadata(log_path(new)).is_ok_and(|log| log.len() > 0) {
+        // Closing the new database did not move its log into it, so the file alone would lack changes.
+        let path = new.to_owned();
+        let source = io::Error::other("its log was not moved into it");
+        return Err(OpenError::File { path, source });
+    }
     File::open(new).and_then(|file| file.sync_all()).map_err(file_error)?;
     failpoint::reach(POINT, Stage::Written);
     if let Some(aside) = aside {
@@ -233,8 +239,8 @@ pub fn replace_database(
 }
 
 /// Gives the previous database a second name. The log of a database must never be next to another database:
-/// SQLite would apply it. A sound database therefore first takes in its log. A database that does not open
-/// keeps its log under the new name only. A crash after that leaves the damaged database in place without
+/// SQLite would apply it. The log of a database that opens is therefore first moved into it. A database that does
+/// not open keeps its log under the new name only. A crash after that leaves the damaged database in place without
 /// its log, and both complete under the new name.
 fn set_aside(database: &Path, aside: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: database.to_owned(), source };
