@@ -38,7 +38,7 @@ class NotifyServer:
         program = os.environ.get("NOTIFY_SERVER", "notify-server")
         command = [program, "sandbox", "--with-server", "--listen", "127.0.0.1:0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        # The first line says where everything is.
+        # The first line has the urls and the keys.
         started = json.loads(self.process.stdout.readline())
         self.url, self.api_key = started["url"], started["api_key"]
         self.control_url = started["control_url"]

@@ -18,7 +18,7 @@ async fn signed_in() -> Test {
     let notify = TestServer::start().await;
     let shop = Shop::new(notify.client().clone());
     let ada = UserId::new("ada").expect("an id");
-    let phone = notify.android("phone-1").await;
+    let phone = notify.register_android("phone-1").await;
     shop.signed_in(&ada, &phone).await.expect("the log-in is accepted");
     Test { notify, shop, ada, phone }
 }

@@ -36,7 +36,7 @@ export class NotifyServer {
     const server = spawn(program, ["sandbox", "--with-server", "--listen", "127.0.0.1:0"], {
       stdio: ["ignore", "pipe", "inherit"],
     });
-    // The first line says where everything is.
+    // The first line has the urls and the keys.
     const [line] = await once(createInterface(server.stdout), "line");
     return new NotifyServer(server, JSON.parse(line));
   }

@@ -56,8 +56,9 @@
 //!
 //! # Features
 //!
-//! `rustls` (default) or `native-tls` for `https`; `blocking` for the same handles without `async`
-//! in the module `blocking`.
+//! - `rustls` (default) or `native-tls`: `https`
+//! - `http2`: HTTP/2 over TLS, with fewer connections when many calls run at once
+//! - `blocking`: the same handles without `async`, in the module `blocking`
 #![deny(missing_docs)]
 
 #[cfg(feature = "blocking")]

@@ -102,6 +102,9 @@ pub enum RuleError {
     /// There are too many bytes.
     #[error("more_bytes: must be at most {MORE_BYTES_MAX}")]
     MoreBytes,
+    /// The rule would apply to no request.
+    #[error("times: must be at least 1")]
+    Times,
     /// A name or a value is not valid in a header field.
     #[error("headers: must be names and values of header fields")]
     Headers,
@@ -183,6 +186,9 @@ impl Rule {
     fn check(&self) -> Result<(), RuleError> {
         if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
             return Err(RuleError::Status);
+        }
+        if self.times == Some(0) {
+            return Err(RuleError::Times);
         }
         if self.delay_ms.max(self.byte_every_ms) > DELAY_MS_MAX {
             return Err(RuleError::Delay);

@@ -14,6 +14,8 @@ pub(crate) use storage::{
     checked_master_key, create_data_dir, existing_master_key, refuse_missing_database, write_marker,
 };
 use tokio::net::TcpListener;
+#[cfg(feature = "sandbox")]
+use tokio::task::AbortHandle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,8 @@ use crate::api::{self, Api, KeyCache, Limits, Pipeline, Port, ServerState};
 use crate::certificates::{self, Certificates, TlsError, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::{Config, MASTER_KEY_VARIABLE, Switch};
+#[cfg(feature = "sandbox")]
+use crate::delivery::EngineHandle;
 use crate::delivery::{Engine, EngineConfig, EngineDeps};
 use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
@@ -271,6 +275,17 @@ impl App {
         }
     }
 
+    /// A guard that ends the server when it is dropped.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn abort_on_drop(&self) -> AbortGuard {
+        AbortGuard {
+            serving: self.serving.clone(),
+            engine: self.engine.handle(),
+            webhooks: self.webhooks.stopping(),
+            tasks: self.tasks.iter().map(JoinHandle::abort_handle).collect(),
+        }
+    }
+
     /// Stops the server. It accepts no new connections, responds with 503 to new requests, waits up
     /// to `--shutdown-grace` for requests and messages in flight, and closes the store. Returns
     /// false if requests or messages were still in flight at the end of that time.
@@ -294,6 +309,29 @@ impl App {
         self.key_cache.write_last_used().await;
         self.store.close().await;
         in_time && closed.is_ok()
+    }
+}
+
+/// Ends a server without waiting when it is dropped: for tests that end early. Requests in progress are cut
+/// off. Messages in flight are completed.
+#[cfg(feature = "sandbox")]
+pub(crate) struct AbortGuard {
+    serving: Arc<ServerState>,
+    engine: EngineHandle,
+    webhooks: CancellationToken,
+    tasks: Vec<AbortHandle>,
+}
+
+#[cfg(feature = "sandbox")]
+impl Drop for AbortGuard {
+    fn drop(&mut self) {
+        self.serving.stopping.cancel();
+        self.serving.closing.cancel();
+        self.webhooks.cancel();
+        self.engine.begin_stop();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 

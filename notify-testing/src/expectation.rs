@@ -8,7 +8,7 @@ use notify_server::test_server::Message;
 ///
 /// [`assert_delivered!`]: crate::assert_delivered
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct Expectation {
     /// The text.
     pub text: Option<String>,
     /// The title.
@@ -17,7 +17,7 @@ pub struct Expected {
     pub url: Option<String>,
 }
 
-impl Expected {
+impl Expectation {
     /// Whether a message is like this.
     #[must_use]
     pub fn matches(&self, message: &Message) -> bool {
@@ -48,17 +48,17 @@ impl Expected {
     }
 }
 
-/// Why an expected message was not found, or an unexpected one was: the text of the panic.
+/// Why the messages of a device do not match an expectation. Its text is the message of the panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Undelivered(String);
+pub struct DeliveryMismatch(String);
 
-impl Undelivered {
+impl DeliveryMismatch {
     /// Reports that no message was as expected. `explanation` says why the device did not get the last
     /// notification.
     pub(crate) fn missing(
         device: &str,
-        expected: &Expected,
+        expected: &Expectation,
         delivered: &[Message],
         explanation: Option<&str>,
     ) -> Self {
@@ -71,7 +71,7 @@ impl Undelivered {
     }
 
     /// Reports messages that must not be there.
-    pub(crate) fn unexpected(device: &str, expected: &Expected, found: &[Message]) -> Self {
+    pub(crate) fn unexpected(device: &str, expected: &Expectation, found: &[Message]) -> Self {
         let mut report = format!("{device} must not get a message{}", expected.describe());
         write_messages(&mut report, "it got", found);
         Self(report)
@@ -105,7 +105,7 @@ fn write_messages(report: &mut String, intro: &str, messages: &[Message]) {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), notify_client::Error> {
 /// # let notify = TestServer::start().await;
-/// # notify.android("phone-1").await;
+/// # notify.register_android("phone-1").await;
 /// # let hello = CreateNotification::to_any_devices(["phone-1"], "Your order has shipped").unwrap();
 /// # notify.client().notifications().create(&hello.title("Shop")).await?;
 /// assert_delivered!(notify, to: "phone-1");
@@ -119,13 +119,13 @@ fn write_messages(report: &mut String, intro: &str, messages: &[Message]) {
 macro_rules! assert_delivered {
     ($notify:expr, to: $device:expr $(, $field:ident: $value:expr)* $(,)?) => {{
         #[allow(clippy::needless_update)] // All fields may be given.
-        let expected = $crate::Expected {
+        let expected = $crate::Expectation {
             $($field: Some(::std::string::String::from($value)),)*
             ..::std::default::Default::default()
         };
-        match $notify.find_delivered(::std::convert::AsRef::<str>::as_ref(&$device), &expected).await {
+        match $notify.check_delivered(::std::convert::AsRef::<str>::as_ref(&$device), &expected).await {
             Ok(message) => message,
-            Err(undelivered) => panic!("{undelivered}"),
+            Err(mismatch) => panic!("{mismatch}"),
         }
     }};
 }
@@ -136,13 +136,13 @@ macro_rules! assert_delivered {
 macro_rules! assert_not_delivered {
     ($notify:expr, to: $device:expr $(, $field:ident: $value:expr)* $(,)?) => {{
         #[allow(clippy::needless_update)] // All fields may be given.
-        let expected = $crate::Expected {
+        let expected = $crate::Expectation {
             $($field: Some(::std::string::String::from($value)),)*
             ..::std::default::Default::default()
         };
         let device = ::std::convert::AsRef::<str>::as_ref(&$device);
-        if let Err(delivered) = $notify.find_none_delivered(device, &expected).await {
-            panic!("{delivered}");
+        if let Err(mismatch) = $notify.check_not_delivered(device, &expected).await {
+            panic!("{mismatch}");
         }
     }};
 }

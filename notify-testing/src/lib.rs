@@ -11,8 +11,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), notify_client::Error> {
 //! let notify = TestServer::start().await;
-//! notify.android("phone-1").await;
-//! notify.ios("phone-2").await;
+//! notify.register_android("phone-1").await;
+//! notify.register_ios("phone-2").await;
 //!
 //! // The backend under test does this with the url `notify.url()` and the key `notify.api_key()`.
 //! let shipped = CreateNotification::to_any_devices(["phone-1"], "Your order has shipped").unwrap();
@@ -37,7 +37,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), notify_client::Error> {
 //! let notify = TestServer::start().await;
-//! notify.android("phone-1").await;
+//! notify.register_android("phone-1").await;
 //! let in_two_hours = notify.now().plus_ms(2 * 3_600_000);
 //! let reminder = CreateNotification::to_any_devices(["phone-1"], "Your table is ready").unwrap();
 //! notify.client().notifications().create(&reminder.send_at(in_two_hours)).await?;
@@ -49,6 +49,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The test and `notify_client` keep the real time. After `advance`, check webhook messages with
+//! `Verifier::check_at` and the time [`TestServer::now`].
 //!
 //! # Failures
 //!
@@ -62,7 +65,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), notify_client::Error> {
 //! let notify = TestServer::start().await;
-//! notify.ios("phone-2").await;
+//! notify.register_ios("phone-2").await;
 //! notify.fail_next("phone-2", Failure::Unavailable, 2).await;
 //! let hello = CreateNotification::to_any_devices(["phone-2"], "Hello").unwrap();
 //! notify.client().notifications().create(&hello).await?;
@@ -77,18 +80,18 @@
 //! # }
 //! ```
 //!
-//! The functions of a [`TestServer`] panic when a step fails that works without a bug, so that a test needs no
-//! error handling. The panic message says what failed.
+//! The methods of [`TestServer`] panic when a step fails, so a test needs no error handling. The message names the
+//! step and the cause.
 #![deny(missing_docs)]
 
 mod expectation;
 mod server;
 
-pub use expectation::{Expected, Undelivered};
+pub use expectation::{DeliveryMismatch, Expectation};
 pub use notify_client;
 pub use notify_core;
-pub use notify_sandbox::ReceivedRequest;
-pub use notify_server::test_server::{Failure, Message, SETTLE_MAX};
+pub use notify_sandbox;
+pub use notify_server::test_server::{ADVANCE_MAX, Failure, Message, SETTLE_MAX, STOPS_MAX};
 pub use server::TestServer;
 
 /// Compiles the example of the README of the crate.

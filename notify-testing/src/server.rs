@@ -13,9 +13,13 @@ use notify_sandbox::{
 };
 use notify_server::test_server::{Failure, Message, TestServer as Server};
 
-use crate::expectation::{Expected, Undelivered};
+use crate::expectation::{DeliveryMismatch, Expectation};
 
-/// A running server with one application, fake providers and a client. Everything ends when it is dropped.
+/// The number of Telegram chats. The id of a chat has at most ten digits.
+const CHATS: u64 = 1_000_000_000;
+
+/// A running server with one application, fake providers and a client. Dropping it ends everything without
+/// waiting for the work in progress.
 #[derive(Debug)]
 pub struct TestServer {
     server: Server,
@@ -80,35 +84,39 @@ impl TestServer {
     // -- Devices ---------------------------------------------------------------------------------------
 
     /// Registers an Android phone.
-    pub async fn android(&self, device_id: &str) -> DeviceId {
+    pub async fn register_android(&self, device_id: impl AsRef<str>) -> DeviceId {
+        let device_id = device_id.as_ref();
         let token = fcm_token(seed_of(device_id), &ScriptedResponse::ok());
         self.register(RegisterDevice::android(device_id, token)).await
     }
 
     /// Registers an iPhone.
-    pub async fn ios(&self, device_id: &str) -> DeviceId {
+    pub async fn register_ios(&self, device_id: impl AsRef<str>) -> DeviceId {
+        let device_id = device_id.as_ref();
         let token = apns_token(seed_of(device_id), &ScriptedResponse::ok());
         self.register(RegisterDevice::ios(device_id, token)).await
     }
 
     /// Subscribes a browser.
-    pub async fn browser(&self, device_id: &str) -> DeviceId {
+    pub async fn subscribe_browser(&self, device_id: impl AsRef<str>) -> DeviceId {
         let subscribed = self.sandbox().subscribe(None, &ScriptedResponse::ok());
         let WebSubscription { endpoint, p256dh, auth } = must(subscribed, "subscribe the browser");
         let keys = PushKeys { p256dh, auth };
         let subscription = PushSubscription { endpoint, keys, expiration_time: None };
-        self.subscribe(device_id, Subscribe::web(subscription)).await
+        self.subscribe(device_id.as_ref(), Subscribe::web(subscription)).await
     }
 
     /// Subscribes a person on Messenger.
-    pub async fn messenger(&self, device_id: &str) -> DeviceId {
+    pub async fn subscribe_messenger(&self, device_id: impl AsRef<str>) -> DeviceId {
+        let device_id = device_id.as_ref();
         let recipient = messenger_recipient(seed_of(device_id), &ScriptedResponse::ok());
         self.subscribe(device_id, Subscribe::messenger(recipient)).await
     }
 
     /// Subscribes a Telegram chat.
-    pub async fn telegram(&self, device_id: &str) -> DeviceId {
-        let chat = telegram_chat(seed_of(device_id), &ScriptedResponse::ok());
+    pub async fn subscribe_telegram(&self, device_id: impl AsRef<str>) -> DeviceId {
+        let device_id = device_id.as_ref();
+        let chat = telegram_chat(seed_of(device_id) % CHATS, &ScriptedResponse::ok());
         self.subscribe(device_id, Subscribe::chat(chat)).await
     }
 
@@ -165,17 +173,17 @@ impl TestServer {
     ///
     /// # Panics
     /// As [`delivered_to`](Self::delivered_to).
-    pub async fn find_delivered(
+    pub async fn check_delivered(
         &self,
         device_id: &str,
-        expected: &Expected,
-    ) -> Result<Message, Undelivered> {
+        expected: &Expectation,
+    ) -> Result<Message, DeliveryMismatch> {
         let delivered = self.delivered_to(device_id).await;
         if let Some(message) = delivered.iter().find(|message| expected.matches(message)) {
             return Ok(message.clone());
         }
         let explanation = self.explain_last(device_id).await;
-        Err(Undelivered::missing(device_id, expected, &delivered, explanation.as_deref()))
+        Err(DeliveryMismatch::missing(device_id, expected, &delivered, explanation.as_deref()))
     }
 
     /// Checks that no message to a device is like this.
@@ -186,17 +194,17 @@ impl TestServer {
     ///
     /// # Panics
     /// As [`delivered_to`](Self::delivered_to).
-    pub async fn find_none_delivered(
+    pub async fn check_not_delivered(
         &self,
         device_id: &str,
-        expected: &Expected,
-    ) -> Result<(), Undelivered> {
+        expected: &Expectation,
+    ) -> Result<(), DeliveryMismatch> {
         let mut delivered = self.delivered_to(device_id).await;
         delivered.retain(|message| expected.matches(message));
         if delivered.is_empty() {
             return Ok(());
         }
-        Err(Undelivered::unexpected(device_id, expected, &delivered))
+        Err(DeliveryMismatch::unexpected(device_id, expected, &delivered))
     }
 
     /// Why a device did or did not get the last notification.
@@ -219,15 +227,16 @@ impl TestServer {
     /// and has happened when this returns. The clock of the test itself does not change.
     ///
     /// # Panics
-    /// As [`settle`](Self::settle).
+    /// When `by` is longer than [`ADVANCE_MAX`](crate::ADVANCE_MAX), when work becomes due at more than
+    /// [`STOPS_MAX`](crate::STOPS_MAX) times on the way, and as [`settle`](Self::settle).
     pub async fn advance(&self, by: Duration) {
         must(self.server.advance(by).await, "advance the clock");
     }
 
-    /// Makes the next `times` messages to a device fail.
+    /// Makes the next `times` messages to a device fail. Replaces an earlier `fail_next` for this device.
     ///
     /// # Panics
-    /// When there is no such device, or it has no address.
+    /// When there is no such device, it has no address, or `times` is 0.
     pub async fn fail_next(&self, device_id: impl AsRef<str>, failure: Failure, times: u32) {
         let set = self.server.fail_next(device_id.as_ref(), failure, times).await;
         must(set, "make the provider fail");
@@ -235,16 +244,20 @@ impl TestServer {
 
     /// Makes all messages on a platform fail, until [`recover`](Self::recover). After several failures the
     /// server opens the circuit breaker of the platform, and sends only probes until one succeeds.
+    ///
+    /// # Panics
+    /// When the sandbox has too many rules.
     pub fn fail(&self, platform: Platform, failure: Failure) {
         must(self.server.fail(platform, failure), "make the provider fail");
     }
 
-    /// Ends all failures.
+    /// Removes all rules of the sandbox. A circuit breaker that is open closes after its next probe: advance the
+    /// clock.
     pub fn recover(&self) {
         self.server.recover();
     }
 
-    /// Stops the server, after requests in progress have ended. Dropping it stops it at once.
+    /// Stops the server after the work in progress has ended.
     pub async fn stop(self) {
         self.server.stop().await;
     }
@@ -255,8 +268,7 @@ fn seed_of(device_id: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     device_id.hash(&mut hasher);
-    // The id of a chat has at most ten digits.
-    hasher.finish() % 1_000_000_000
+    hasher.finish()
 }
 
 fn must<T, E: std::error::Error>(result: Result<T, E>, what: &str) -> T {

@@ -6,19 +6,20 @@ use std::time::Duration;
 use notify_client::Error;
 use notify_core::{CreateNotification, DisabledReason, NotificationStatus, Platform};
 use notify_testing::{
-    Expected, Failure, Message, TestServer, assert_delivered, assert_not_delivered,
+    ADVANCE_MAX, Expectation, Failure, Message, TestServer, assert_delivered, assert_not_delivered,
 };
+use tokio::net::TcpStream;
 
 const ALL: [&str; 5] = ["android-1", "iphone-1", "browser-1", "person-1", "chat-1"];
 
 async fn with_a_device_of_each_platform() -> TestServer {
     let notify = TestServer::start().await;
     let devices = [
-        notify.android(ALL[0]).await,
-        notify.ios(ALL[1]).await,
-        notify.browser(ALL[2]).await,
-        notify.messenger(ALL[3]).await,
-        notify.telegram(ALL[4]).await,
+        notify.register_android(ALL[0]).await,
+        notify.register_ios(ALL[1]).await,
+        notify.subscribe_browser(ALL[2]).await,
+        notify.subscribe_messenger(ALL[3]).await,
+        notify.subscribe_telegram(ALL[4]).await,
     ];
     assert_eq!(devices.map(|id| id.to_string()), ALL);
     notify
@@ -59,7 +60,7 @@ async fn a_message_reaches_a_device_of_each_platform() {
 #[tokio::test]
 async fn the_clock_runs_and_advances_through_what_becomes_due() {
     let notify = TestServer::start().await;
-    notify.android("phone-1").await;
+    notify.register_android("phone-1").await;
     let start = notify.now();
     let at_hour = |hour: i64| start.plus_ms(hour * 3_600_000);
     for (hour, text) in [(3, "third"), (1, "first"), (5, "fifth")] {
@@ -76,7 +77,7 @@ async fn the_clock_runs_and_advances_through_what_becomes_due() {
 }
 
 #[tokio::test]
-async fn messages_to_a_device_fail_as_often_as_the_test_says() {
+async fn the_next_messages_to_a_device_fail() {
     let notify = with_a_device_of_each_platform().await;
     for (failure, status, sent_again) in [
         (Failure::Unavailable, 503, &ALL[..]),
@@ -138,28 +139,28 @@ async fn a_platform_fails_until_it_recovers() {
 }
 
 #[tokio::test]
-async fn a_report_says_what_a_device_got_and_why_it_did_not_get_the_last_notification() {
+async fn a_mismatch_lists_the_messages_and_explains_the_last_notification() {
     let notify = TestServer::start().await;
-    notify.android("phone-1").await;
-    notify.android("phone-2").await;
-    let wanted = Expected { text: Some("Hello".into()), ..Expected::default() };
-    let report = notify.find_delivered("phone-1", &wanted).await.unwrap_err();
+    notify.register_android("phone-1").await;
+    notify.register_android("phone-2").await;
+    let wanted = Expectation { text: Some("Hello".into()), ..Expectation::default() };
+    let report = notify.check_delivered("phone-1", &wanted).await.unwrap_err();
     assert_eq!(
         report.to_string(),
         "phone-1 got no message with text \"Hello\"; it got nothing\nno notification was created"
     );
     let id = send(&notify, to(&["phone-1"], "Goodbye").title("Shop")).await;
-    let report = notify.find_delivered("phone-1", &wanted).await.unwrap_err().to_string();
+    let report = notify.check_delivered("phone-1", &wanted).await.unwrap_err().to_string();
     let expected = format!(
         "phone-1 got no message with text \"Hello\"; it got:\n  \"Goodbye\", title \"Shop\"\n\
          the last notification {id}: sent"
     );
     assert!(report.starts_with(&expected), "{report}");
-    let report = notify.find_delivered("phone-2", &wanted).await.unwrap_err().to_string();
+    let report = notify.check_delivered("phone-2", &wanted).await.unwrap_err().to_string();
     let expected = format!("the last notification {id}: not sent: ");
     assert!(report.contains(&expected), "{report}");
-    let unwanted = Expected { title: Some("Shop".into()), ..Expected::default() };
-    let report = notify.find_none_delivered("phone-1", &unwanted).await.unwrap_err();
+    let unwanted = Expectation { title: Some("Shop".into()), ..Expectation::default() };
+    let report = notify.check_not_delivered("phone-1", &unwanted).await.unwrap_err();
     assert_eq!(
         report.to_string(),
         "phone-1 must not get a message with title \"Shop\"; it got:\n  \"Goodbye\", title \"Shop\""
@@ -170,8 +171,8 @@ async fn a_report_says_what_a_device_got_and_why_it_did_not_get_the_last_notific
 #[tokio::test]
 async fn servers_of_one_process_do_not_meet() {
     let (first, second) = tokio::join!(TestServer::start(), TestServer::start());
-    first.android("phone-1").await;
-    second.android("phone-1").await;
+    first.register_android("phone-1").await;
+    second.register_android("phone-1").await;
     send(&first, to(&["phone-1"], "Hello")).await;
     assert_delivered!(first, to: "phone-1");
     assert_not_delivered!(second, to: "phone-1");
@@ -181,4 +182,34 @@ async fn servers_of_one_process_do_not_meet() {
     drop(first);
     assert_not_delivered!(second, to: "phone-1");
     second.stop().await;
+}
+
+#[tokio::test]
+async fn a_dropped_server_ends() {
+    let notify = TestServer::start().await;
+    let address = notify.url().strip_prefix("http://").unwrap().to_owned();
+    assert!(TcpStream::connect(&address).await.is_ok());
+    drop(notify);
+    let ended = async {
+        while TcpStream::connect(&address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.expect("its port is free again");
+}
+
+#[tokio::test]
+#[should_panic(expected = "the clock can be advanced by at most 315360000 seconds")]
+async fn the_clock_does_not_leave_its_range() {
+    let notify = TestServer::start().await;
+    notify.advance(ADVANCE_MAX).await;
+    notify.advance(Duration::MAX).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "times: must be at least 1")]
+async fn a_failure_of_no_message_is_refused() {
+    let notify = TestServer::start().await;
+    notify.register_android("phone-1").await;
+    notify.fail_next("phone-1", Failure::Unavailable, 0).await;
 }

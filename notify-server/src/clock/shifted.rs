@@ -1,5 +1,4 @@
-//! The machine's clock, shifted ahead on request: for tests in which hours pass, of programs that also live
-//! by real time.
+//! The machine's clock plus an offset that a test increases. For tests of programs that also use real time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +45,7 @@ impl Clock for ShiftedClock {
     }
 
     fn elapsed_ms(&self) -> i64 {
-        self.machine.elapsed_ms() + self.shift_ms()
+        self.machine.elapsed_ms().saturating_add(self.shift_ms())
     }
 
     async fn sleep_until(&self, until: Timestamp) {

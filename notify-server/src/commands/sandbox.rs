@@ -39,8 +39,8 @@ async fn run_with_server(
     let control = TcpListener::bind(loopback).await.context("cannot listen on a free port")?;
     let server = TcpListener::bind(loopback).await.context("cannot listen on a free port")?;
     let server = Arc::new(TestServer::start_on(listener, server).await?);
-    let control = Control::start(control, server.clone())?;
-    // One line, because a test reads it to know where everything is.
+    let control = Control::start(control, &server)?;
+    // One line, so that a test can read it.
     print(
         &json!({
             "url": server.origin(),
@@ -54,7 +54,7 @@ async fn run_with_server(
     )?;
     stop.await;
     drop(control);
-    // The last request of the control API may still hold the server. It ends with the process.
+    // A request of the control API in progress also holds the server. The server then ends with that request.
     if let Some(server) = Arc::into_inner(server) {
         server.stop().await;
     }

@@ -12,7 +12,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -56,6 +56,7 @@ struct NewFailure {
 /// Why a request is refused.
 enum ControlError {
     Invalid(String),
+    Stopped,
     Server(TestServerError),
 }
 
@@ -65,16 +66,17 @@ impl From<TestServerError> for ControlError {
     }
 }
 
-type Answer = Result<Value, ControlError>;
+type ControlResult = Result<Value, ControlError>;
 
 impl Control {
     /// Serves the control API of `server` on `listener`.
     ///
     /// # Errors
     /// When the listener has no address.
-    pub fn start(listener: TcpListener, server: Arc<TestServer>) -> std::io::Result<Self> {
+    pub fn start(listener: TcpListener, server: &Arc<TestServer>) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
-        let routes = routes(server);
+        // Open connections keep the routes, and must not keep the server.
+        let routes = routes(Arc::downgrade(server));
         let serving = tokio::spawn(warp::serve(routes).incoming(listener).run());
         Ok(Self { address, serving })
     }
@@ -93,52 +95,47 @@ impl Drop for Control {
 }
 
 fn routes(
-    server: Arc<TestServer>,
+    server: Weak<TestServer>,
 ) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone + Send + Sync + 'static {
-    let server = warp::any().map(move || Arc::clone(&server));
+    let server = warp::any().map(move || Weak::clone(&server));
     let delivered =
         warp::path!("delivered").and(warp::get()).and(query()).and(server.clone()).then(
-            |query: String, server: Arc<TestServer>| {
-                reply(async move {
+            |query: String, server| {
+                with_server(server, async move |server| {
                     let device_id = device_id(&query)?;
                     let messages = server.delivered_to(&device_id).await?;
                     Ok(json!({ "messages": messages }))
                 })
             },
         );
-    let forget = warp::path!("delivered").and(warp::delete()).and(server.clone()).then(
-        |server: Arc<TestServer>| {
-            reply(async move {
-                server.forget_messages();
-                Ok(json!({}))
-            })
-        },
-    );
+    let forget = warp::path!("delivered").and(warp::delete()).and(server.clone()).then(|server| {
+        with_server(server, async move |server| {
+            server.forget_messages();
+            Ok(json!({}))
+        })
+    });
     let advance = warp::path!("advance").and(warp::post()).and(body()).and(server.clone()).then(
-        |body: Bytes, server: Arc<TestServer>| {
-            reply(async move {
+        |body: Bytes, server| {
+            with_server(server, async move |server| {
                 let body: Advance = parse(&body)?;
                 server.advance(Duration::from_secs(body.seconds)).await?;
                 Ok(json!({ "now": server.now() }))
             })
         },
     );
-    let fail = warp::path!("failures")
-        .and(warp::post())
-        .and(body())
-        .and(server.clone())
-        .then(|body, server: Arc<TestServer>| reply(fail(body, server)));
-    let recover =
-        warp::path!("failures").and(warp::delete()).and(server).then(|server: Arc<TestServer>| {
-            reply(async move {
-                server.recover();
-                Ok(json!({}))
-            })
-        });
+    let fail = warp::path!("failures").and(warp::post()).and(body()).and(server.clone()).then(
+        |body: Bytes, server| with_server(server, async move |server| fail(&body, &server).await),
+    );
+    let recover = warp::path!("failures").and(warp::delete()).and(server).then(|server| {
+        with_server(server, async move |server| {
+            server.recover();
+            Ok(json!({}))
+        })
+    });
     delivered.or(forget).or(advance).or(fail).or(recover).recover(rejected)
 }
 
-/// The body, whatever its content type says.
+/// The body. Its content type is ignored.
 fn body() -> impl Filter<Extract = (Bytes,), Error = warp::Rejection> + Copy {
     warp::body::content_length_limit(BODY_BYTES_MAX).and(warp::body::bytes())
 }
@@ -162,8 +159,8 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ControlError> {
     serde_json::from_slice(body).map_err(|error| ControlError::Invalid(error.to_string()))
 }
 
-async fn fail(body: Bytes, server: Arc<TestServer>) -> Answer {
-    let body: NewFailure = parse(&body)?;
+async fn fail(body: &Bytes, server: &TestServer) -> ControlResult {
+    let body: NewFailure = parse(body)?;
     match (body.device_id, body.platform) {
         (Some(device), None) => {
             server.fail_next(&device, body.failure, body.times.unwrap_or(1)).await?;
@@ -182,17 +179,31 @@ async fn fail(body: Bytes, server: Arc<TestServer>) -> Answer {
     Ok(json!({}))
 }
 
-async fn reply(answer: impl Future<Output = Answer>) -> impl Reply {
-    let (status, body) = match answer.await {
+/// Responds with the result of a call, unless the server stops.
+async fn with_server<F>(
+    server: Weak<TestServer>,
+    call: impl FnOnce(Arc<TestServer>) -> F,
+) -> impl Reply
+where
+    F: Future<Output = ControlResult>,
+{
+    let result = match server.upgrade() {
+        Some(server) => call(server).await,
+        None => Err(ControlError::Stopped),
+    };
+    let (status, body) = match result {
         Ok(body) => (StatusCode::OK, body),
         Err(ControlError::Invalid(error)) => (StatusCode::BAD_REQUEST, errors(&error)),
+        Err(ControlError::Stopped) => (StatusCode::SERVICE_UNAVAILABLE, errors("the server stops")),
         Err(ControlError::Server(error)) => {
             let status = match &error {
                 TestServerError::UnknownDevice(_) => StatusCode::NOT_FOUND,
-                TestServerError::NoAddress(_) | TestServerError::Failure(_) => {
-                    StatusCode::BAD_REQUEST
+                TestServerError::NoAddress(_)
+                | TestServerError::Failure(_)
+                | TestServerError::TooFar => StatusCode::BAD_REQUEST,
+                TestServerError::Unsettled | TestServerError::TooManyStops => {
+                    StatusCode::GATEWAY_TIMEOUT
                 }
-                TestServerError::Unsettled => StatusCode::GATEWAY_TIMEOUT,
                 TestServerError::Folder(_)
                 | TestServerError::Listen(_)
                 | TestServerError::Sandbox(_)

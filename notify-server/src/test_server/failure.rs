@@ -17,8 +17,8 @@ pub enum Failure {
     /// The address is not registered any more: the app was removed, or the chat is closed. The server disables
     /// the device.
     Unregistered,
-    /// The provider ends the request without an answer, so that nobody knows whether the message arrives. The
-    /// server sends it again, on Messenger and Telegram only once, because nobody recognises a repeat there.
+    /// The provider ends the request without a response, so the result is unknown. The server retries. On
+    /// Messenger and Telegram it retries only once, because these platforms do not recognise a repeat.
     Disconnected,
 }
 

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 pub use self::control::Control;
 pub use self::failure::Failure;
-use crate::app::{App, AppError, existing_master_key};
+use crate::app::{AbortGuard, App, AppError, existing_master_key};
 use crate::clock::{Clock, ShiftedClock};
 use crate::config::{Config, Span, Switch};
 use crate::playground::{address, platform_of, provider_of};
@@ -40,8 +40,10 @@ pub const SETTLE_MAX: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_millis(300);
 /// How often [`TestServer::settle`] looks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(2);
-/// How often [`TestServer::advance`] stops at most at work that becomes due.
-const STOPS_MAX: usize = 10_000;
+/// The most times at which work becomes due during one [`TestServer::advance`].
+pub const STOPS_MAX: usize = 10_000;
+/// The longest time by which [`TestServer::advance`] advances the clock: ten years.
+pub const ADVANCE_MAX: Duration = Duration::from_hours(10 * 365 * 24);
 /// How long requests and messages in flight may take when the server stops.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// The threads that read the database.
@@ -79,6 +81,12 @@ pub enum TestServerError {
     /// The server still had work at the end of [`SETTLE_MAX`].
     #[error("the server still has work after {} seconds", SETTLE_MAX.as_secs())]
     Unsettled,
+    /// More than [`STOPS_MAX`] times at which work became due were on the way.
+    #[error("work becomes due at more than {STOPS_MAX} times: advance the clock in shorter steps")]
+    TooManyStops,
+    /// The clock cannot be advanced by more than [`ADVANCE_MAX`].
+    #[error("the clock can be advanced by at most {} seconds", ADVANCE_MAX.as_secs())]
+    TooFar,
 }
 
 /// A message that a provider accepted for a device.
@@ -120,8 +128,11 @@ impl Message {
     }
 }
 
-/// A running server with one application, and its sandbox. Both end with it.
+/// A running server with one application, and its sandbox. Dropping it ends both without waiting for the work
+/// in progress.
 pub struct TestServer {
+    /// The first field, so that the server ends before its data are deleted.
+    _abort: AbortGuard,
     app: App,
     app_id: AppId,
     app_no: AppNo,
@@ -167,7 +178,10 @@ impl TestServer {
             start_sandbox(sandbox, clock.clone()),
             start_server(&config, server, clock.clone())
         );
-        let (sandbox, app) = (sandbox?, app?);
+        // The guard comes first, so that a start that fails leaves nothing running.
+        let app = app?;
+        let abort = app.abort_on_drop();
+        let sandbox = sandbox?;
         let Some(keys) = &app.first_keys else { return Err(StoreError::NotFound.into()) };
         let api_key = keys.api_key.expose_secret().to_owned();
         let admin_key = keys.admin_key.expose_secret().to_owned();
@@ -175,7 +189,7 @@ impl TestServer {
         let app_id = apps.rows.first().ok_or(StoreError::NotFound)?.id;
         let (app_no, _) = app.store.app(app_id).await?;
         configure_providers(&config, &app, app_id, &sandbox, clock.now()).await?;
-        Ok(Self { app, app_id, app_no, api_key, admin_key, clock, sandbox, folder })
+        Ok(Self { _abort: abort, app, app_id, app_no, api_key, admin_key, clock, sandbox, folder })
     }
 
     /// The origin, such as `http://127.0.0.1:40123`.
@@ -281,18 +295,22 @@ impl TestServer {
     /// time, in its order.
     ///
     /// # Errors
-    /// As [`settle`](Self::settle).
+    /// [`TestServerError::TooFar`] beyond [`ADVANCE_MAX`]. [`TestServerError::TooManyStops`] when work becomes due
+    /// at more than [`STOPS_MAX`] times; the clock then stands at the last of them. And as
+    /// [`settle`](Self::settle).
     pub async fn advance(&self, by: Duration) -> Result<(), TestServerError> {
-        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        let target = self.now().plus_ms(by_ms);
+        let by_ms = i64::try_from(by.as_millis()).ok().filter(|_| by <= ADVANCE_MAX);
+        let target = self.now().plus_ms(by_ms.ok_or(TestServerError::TooFar)?);
         for _ in 0..STOPS_MAX {
             self.settle().await?;
             let next_due = self.next_due().await?;
-            let Some(next_due) = next_due.filter(|due| *due < target) else { break };
+            let Some(next_due) = next_due.filter(|due| *due < target) else {
+                self.advance_to(target);
+                return self.settle().await;
+            };
             self.advance_to(next_due);
         }
-        self.advance_to(target);
-        self.settle().await
+        Err(TestServerError::TooManyStops)
     }
 
     fn advance_to(&self, time: Timestamp) {
@@ -329,10 +347,10 @@ impl TestServer {
         Ok(self.sandbox.received().into_iter().filter(is_to_device).collect())
     }
 
-    /// Makes the next `times` messages to a device fail.
+    /// Makes the next `times` messages to a device fail. Replaces an earlier `fail_next` for this device.
     ///
     /// # Errors
-    /// When there is no such device, it has no address, or its provider has no such failure.
+    /// When there is no such device, it has no address, its provider has no such failure, or `times` is 0.
     pub async fn fail_next(
         &self,
         device: &str,
@@ -355,7 +373,8 @@ impl TestServer {
         Ok(self.sandbox.add_rule(failure.rule(provider_of(platform)))?)
     }
 
-    /// Ends all failures.
+    /// Removes all rules of the sandbox. A circuit breaker that is open closes after its next probe: advance the
+    /// clock.
     pub fn recover(&self) {
         self.sandbox.clear_rules();
     }
@@ -446,4 +465,19 @@ async fn start_sandbox(
         ..SandboxConfig::default()
     };
     Sandbox::start(listener, config).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_threads_of_a_dropped_server_end() {
+        let server = TestServer::start().await.unwrap();
+        let engine = server.app.engine.handle();
+        assert!(engine.is_running());
+        drop(server);
+        let ended = tokio::time::timeout(Duration::from_secs(10), engine.ended());
+        ended.await.expect("the delivery engine ends");
+    }
 }

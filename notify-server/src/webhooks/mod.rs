@@ -83,6 +83,12 @@ impl Webhooks {
         (Self { stopping, tasks }, handle)
     }
 
+    /// Cancelling the token stops new attempts.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
     /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they
     /// took longer. Their messages are sent again after the next start.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
