@@ -250,6 +250,10 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         Error::NotFound { call, .. } => {
             let hint = match path_of(server) {
                 Some(path) => format!("is `{path}` part of its address?"),
+                None if call.contains("/admin/") => {
+                    "does it have an address of its own for the admin API (--admin-listen)?"
+                        .to_owned()
+                }
                 None => "is it older than this command?".to_owned(),
             };
             vec![format!("not found: {server} has no endpoint {call}; {hint}")]

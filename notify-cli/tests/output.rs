@@ -437,6 +437,16 @@ async fn each_error_has_its_exit_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_admin_api_that_is_not_at_the_address_is_suspected_elsewhere() {
+    let fixture = Fixture::with_responses(vec![response(404, &errors(&["not found"]))]).await;
+    let run = fixture.run(&["apps", "list"]);
+    assert_eq!(run.status, 5);
+    let expected = "error: not found: SERVER has no endpoint GET /admin/v1/apps; does it have an address of \
+                    its own for the admin API (--admin-listen)?\n";
+    assert_eq!(run.stderr, expected.replace("SERVER", &fixture.server.uri()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_id_is_printed() {
     for (line, text) in [
         ("notifications get x", "no notification has the id `x`"),
