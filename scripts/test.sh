@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
-# Runs the checks and tests: every part, or the parts that are named. Installs what they need, on Debian
-# as root. CONTRIBUTING.md describes the parts.
+# Runs the checks and tests: every part except `dependencies`, or the parts that are named. Installs what they
+# need, on Debian as root. CONTRIBUTING.md describes the parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PARTS=(lint docs unit store simulation e2e browsers postgres)
+# Runs only if it is named: it compiles cargo-deny for minutes, and needs the advisory database.
+NAMED_PARTS=(dependencies)
 # The version is pinned, because each version has other findings.
 CARGO_DENY_VERSION=0.20.2
 # Timeout of the download of the advisory database, in seconds.
 ADVISORIES_SECONDS_MAX=120
 
 for named in "$@"; do
-  if [[ " ${PARTS[*]} " != *" $named "* ]]; then
-    echo "usage: $0 [PART]...; the parts are: ${PARTS[*]}" >&2
+  if [[ " ${PARTS[*]} ${NAMED_PARTS[*]} " != *" $named "* ]]; then
+    echo "usage: $0 [PART]...; the parts are: ${PARTS[*]} ${NAMED_PARTS[*]}" >&2
     exit 2
   fi
 done
 asked=" ${*:-${PARTS[*]}} "
 runs() { [[ $asked == *" $1 "* ]]; }
 chosen=()
-for name in "${PARTS[@]}"; do
+for name in "${PARTS[@]}" "${NAMED_PARTS[@]}"; do
   if runs "$name"; then chosen+=("$name"); fi
 done
 
@@ -29,11 +31,10 @@ part=
 step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
 scratch=$(mktemp -d)
-checks_pid=
 beside_pids=()
 finish() {
   local status=$? pid
-  for pid in $checks_pid "${beside_pids[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+  for pid in "${beside_pids[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
   rm -rf "$scratch"
   if [ "$status" -ne 0 ]; then printf '\n== failed: %s\n' "$part"; fi
 }
@@ -91,14 +92,13 @@ e2e_needs() {
   need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm
 }
 browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
+dependencies_needs() { need_compiler; }
 postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; }
 
 # -- What the parts do ---------------------------------------------------------------------------------
 
 # Cargo always gets the whole workspace. It builds a single package with other features, which takes minutes.
 cargo_test() { cargo test --workspace --all-features "$@"; }
-# Cargo locks its target folder, so checks that run concurrently with the tests have their own.
-cargo_beside() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints" cargo "$@"; }
 # Some tests start the binaries. Built without a suite, the binaries would have other features.
 build() {
   step "build"
@@ -133,40 +133,35 @@ lint() {
   cargo fmt --all --check
   step "deployment files"
   ./scripts/lint-deploy.sh
-}
-
-lint_compile() {
   step "Clippy"
-  cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
+  cargo clippy --workspace --all-targets --all-features -- -D warnings
   # The binaries are built as users build them: one by one, and without the features for tests.
-  cargo_beside clippy -p notify-push-server -- -D warnings
-  cargo_beside clippy -p notify-push-cli -- -D warnings
+  cargo clippy -p notify-push-server -- -D warnings
+  cargo clippy -p notify-push-cli -- -D warnings
   step "Clippy, without the console and the sandbox"
-  cargo_beside clippy -p notify-push-server --no-default-features -- -D warnings
+  cargo clippy -p notify-push-server --no-default-features -- -D warnings
   step "crates that can be published"
-  cargo_beside package --quiet --no-verify --allow-dirty -p notify-core -p notify-client -p notify-sandbox -p notify-push-server -p notify-push-cli -p notify-testing
-  step "dependencies"
-  deny
+  cargo package --quiet --no-verify --allow-dirty -p notify-core -p notify-client -p notify-sandbox \
+    -p notify-push-server -p notify-push-cli -p notify-testing
 }
 
-deny() {
+dependencies() {
   local tools="$PWD/target/cargo-deny-$CARGO_DENY_VERSION"
   if ! command -v cargo-deny >/dev/null; then PATH="$PATH:$tools/bin"; fi
   if ! command -v cargo-deny >/dev/null; then
+    step "install cargo-deny"
     # It runs for seconds, so a quick build matters more than a fast binary.
     env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
       CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
       cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "$tools"
   fi
+  step "bans, licences and sources"
   cargo-deny --log-level error --locked check bans licenses sources
   cargo-deny --manifest-path fuzz/Cargo.toml --config deny.toml --log-level error --locked \
     check bans licenses sources
-  if timeout "$ADVISORIES_SECONDS_MAX" cargo-deny --log-level error fetch db; then
-    cargo-deny --log-level error --locked check advisories
-  else
-    # Shown at the end of the whole run.
-    echo "advisories: NOT CHECKED, the advisory database cannot be fetched" >>"$scratch/notes"
-  fi
+  step "advisories"
+  timeout "$ADVISORIES_SECONDS_MAX" cargo-deny --log-level error fetch db
+  cargo-deny --log-level error --locked check advisories
 }
 
 docs() {
@@ -175,12 +170,8 @@ docs() {
   cargo_test "${docs_suites[@]}"
   step "examples in the documentation"
   cargo_test --doc
-}
-
-docs_compile() {
   step "rustdoc"
-  RUSTDOCFLAGS="-D warnings" cargo_beside doc --workspace --all-features --no-deps \
-    --document-private-items
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --document-private-items
 }
 
 # Together, the filters of the next three parts run each test of the libraries once.
@@ -209,7 +200,6 @@ e2e() {
   cargo_test "${busy_suites[@]}"
   step "suites that mostly wait, and the API against its own description"
   end_beside
-  look_at_checks
   step "examples"
   local example name
   for example in examples/src/bin/*.rs; do
@@ -256,70 +246,12 @@ end_beside() {
 
 # -- The run -------------------------------------------------------------------------------------------
 
-# The checks that compile for minutes without running tests.
-checks() {
-  for part in lint docs; do
-    if runs "$part"; then
-      echo "$part" >"$scratch/part"
-      "${part}_compile"
-    fi
-  done
-}
-# The checks run at low priority, because the tests have timeouts.
-begin_checks() {
-  step "Clippy, dependencies and rustdoc start concurrently with the tests"
-  set -m # a process group of its own, which can be killed as one
-  {
-    renice -n 19 "$BASHPID" >/dev/null
-    ionice -c 3 -p "$BASHPID" || true
-    checks
-  } >"$scratch/found" 2>&1 &
-  checks_pid=$!
-  set +m
-}
-end_checks() {
-  local status=0
-  wait "$checks_pid" || status=$?
-  checks_pid=
-  if [ "$status" -ne 0 ]; then
-    part=$(<"$scratch/part")
-    cat "$scratch/found"
-    exit 1
-  fi
-}
-# A failed check ends the run after the current step, not after the last test.
-look_at_checks() {
-  if [ -n "$checks_pid" ] && ! kill -0 "$checks_pid" 2>/dev/null; then end_checks; fi
-}
-
 for part in "${chosen[@]}"; do "${part}_needs"; done
-
 for part in "${chosen[@]}"; do
-  # Formatting takes seconds, so it comes before the build.
-  if [ "$part" = lint ]; then lint; fi
+  "$part"
+  # The lints come first, because they fail soonest. Then everything is built at once.
+  if [ "$part" = lint ] && [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then build --tests; fi
 done
-if [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then
-  part="every part"
-  build --tests
-fi
-if [ "${#chosen[@]}" -eq 1 ]; then
-  checks
-elif runs lint || runs docs; then
-  begin_checks
-fi
-for part in "${chosen[@]}"; do
-  if [ "$part" != lint ]; then
-    "$part"
-    look_at_checks
-  fi
-done
-if [ -n "$checks_pid" ]; then
-  part=checks
-  step "wait for Clippy, dependencies and rustdoc"
-  end_checks
-  echo "nothing found"
-fi
 
 part=${chosen[*]}
-if [ -f "$scratch/notes" ]; then cat "$scratch/notes"; fi
 step "passed"
