@@ -105,6 +105,12 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
+    /// Most of the messages that [`Self::max_unacked_without_dedup`] limits in one lane: three quarters, so that a
+    /// provider that does not answer leaves permits for other lanes.
+    pub(super) fn lane_unacked_without_dedup_max(&self) -> usize {
+        self.max_unacked_without_dedup - self.max_unacked_without_dedup / 4
+    }
+
     /// Lease of claimed retries, in milliseconds. With several servers this is longer than any attempt
     /// takes: other servers do not know which retries are in flight here, and would send them again
     /// when the lease expires. If this server dies, the others take its retries over earlier.

@@ -80,8 +80,7 @@ pub(crate) struct Lane {
     /// For a platform without upstreams.
     unregistered_in_a_row: UnregisteredInARow,
     pub(crate) streams: Arc<ResizableSemaphore>,
-    /// The share of the lane in [`EngineContext::unacked_without_dedup`]: three quarters, so that a provider that
-    /// does not answer leaves permits for other lanes.
+    /// The share of the lane in [`EngineContext::unacked_without_dedup`].
     pub(crate) unacked_without_dedup: Arc<ResizableSemaphore>,
     pub(crate) context: Arc<EngineContext>,
     provider: Mutex<ProviderSlot>,
@@ -109,7 +108,7 @@ impl Lane {
             platform,
         });
         let probe_every_ms = context.config.retry.probe_every_ms;
-        let unacked_max = context.config.max_unacked_without_dedup;
+        let share_max = context.config.lane_unacked_without_dedup_max();
         let lane = Arc::new(Self {
             app,
             platform,
@@ -127,7 +126,7 @@ impl Lane {
             throttle_classifier: ThrottleClassifier::default(),
             unregistered_in_a_row: UnregisteredInARow::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
-            unacked_without_dedup: ResizableSemaphore::new(unacked_max - unacked_max / 4),
+            unacked_without_dedup: ResizableSemaphore::new(share_max),
             context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),

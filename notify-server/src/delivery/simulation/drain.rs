@@ -63,10 +63,15 @@ impl Server {
             world.record_violation(&format!("all work has ended, and still due: {agenda:?}"));
         }
         let EngineContext { unacked, unacked_without_dedup, config, .. } = &*running.context;
-        for (permits, limit) in [
-            (unacked, config.max_unacked),
-            (unacked_without_dedup, config.max_unacked_without_dedup),
-        ] {
+        let mut permits = vec![
+            (unacked.clone(), config.max_unacked),
+            (unacked_without_dedup.clone(), config.max_unacked_without_dedup),
+        ];
+        let share_max = config.lane_unacked_without_dedup_max();
+        for lane in running.context.lanes.lock().expect("no holder panics").values() {
+            permits.push((lane.unacked_without_dedup.clone(), share_max));
+        }
+        for (permits, limit) in permits {
             let free = permits.available_permits();
             if free != limit && world.violations.is_empty() {
                 world.record_violation(&format!(
