@@ -49,7 +49,8 @@ while read -r command of; do
         stop) pg_ctl -D "$data" -w -m "$of" stop ;;
         kill) kill -KILL "$(postmaster)" ;;
         freeze)
-            if [ "$of" = all ]; then kill -STOP $(all_pids); else kill -STOP "$(postmaster)"; fi ;;
+            # First the postmaster: it could start a process that the list of processes does not have.
+            kill -STOP "$(postmaster)" && if [ "$of" = all ]; then kill -STOP $(all_pids); fi ;;
         thaw) kill -CONT $(all_pids) ;;
         promote) pg_ctl -D "$data" -w promote ;;
         query) psql -h 127.0.0.1 -p "$port" -U postgres -d postgres -v ON_ERROR_STOP=1 -Atc "$of" >"$1/answer" ;;
