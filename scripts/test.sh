@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PARTS=(lint docs requests unit store simulation waiting e2e browsers postgres)
+PARTS=(lint docs unit store simulation e2e browsers postgres)
 # Runs only if it is named: it compiles cargo-deny for minutes, and needs the advisory database.
 NAMED_PARTS=(dependencies)
 # The version is pinned, because each version has other findings.
@@ -88,8 +88,6 @@ docs_needs() { need_compiler; need_curl; }
 unit_needs() { need_compiler; need_postgres; }
 store_needs() { need_compiler; need_postgres; }
 simulation_needs() { need_compiler; need_postgres; }
-requests_needs() { need_compiler; need_python; }
-waiting_needs() { need_compiler; need_postgres; need_bad_disks; }
 e2e_needs() {
   need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm
 }
@@ -120,11 +118,13 @@ suites() {
 docs_suites=(--test=docs --test=tidy)
 browsers_suites=(--test=browser --test=console_browser --test=polls)
 mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli notify-testing examples)
-# Suites that mostly wait, for leases, timeouts and disks.
-waiting_suites=(--test=crash --test=provider_faults --test=scale --test=unauthenticated)
 # All suites that no other part runs, so that a new suite is never left out.
 mapfile -t e2e_suites < <(suites tests bench |
-  grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}" "${waiting_suites[@]}")")
+  grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
+# Suites that mostly wait, for leases, timeouts and disks. They run concurrently with the others.
+waiting_suites=(--test=crash --test=provider_faults --test=scale --test=unauthenticated)
+mapfile -t busy_suites < <(printf '%s\n' "${e2e_suites[@]}" |
+  grep -vxF -e "$(printf '%s\n' "${waiting_suites[@]}")")
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
   --test=isolation)
 
@@ -191,22 +191,15 @@ simulation() {
   cargo_test --lib -- delivery:: --skip store::
 }
 
-requests() {
-  build
-  step "the API against its own description"
-  ./scripts/fuzz-api.sh
-}
-
-waiting() {
-  build "${waiting_suites[@]}"
-  step "suites that mostly wait"
-  cargo_test "${waiting_suites[@]}"
-}
-
 e2e() {
   build "${e2e_suites[@]}"
-  step "the whole product"
-  cargo_test "${e2e_suites[@]}"
+  step "the whole product; generated requests, and suites that mostly wait, run concurrently"
+  begin_beside cargo_test "${waiting_suites[@]}"
+  # The suites leave about a core idle, which the generated requests use for minutes.
+  begin_beside ./scripts/fuzz-api.sh
+  cargo_test "${busy_suites[@]}"
+  step "suites that mostly wait, and the API against its own description"
+  end_beside
   step "examples"
   local example name
   for example in examples/src/bin/*.rs; do
@@ -253,37 +246,12 @@ end_beside() {
 
 # -- The run -------------------------------------------------------------------------------------------
 
-run() {
-  part=$1
-  "$part"
-}
-# Every part. Generated requests need one core, so they run while tests mostly wait for PostgreSQL, and suites
-# that mostly wait run concurrently with busy ones.
-run_all() {
-  run lint
-  part="every part"
-  build --tests
-  run docs
-  begin_beside run requests
-  run unit
-  run store
-  run simulation
-  part=requests
-  end_beside
-  begin_beside run waiting
-  run e2e
-  run browsers
-  part=waiting
-  end_beside
-  run postgres
-}
-
 for part in "${chosen[@]}"; do "${part}_needs"; done
-if [ "$#" -eq 0 ]; then
-  run_all
-else
-  for part in "${chosen[@]}"; do run "$part"; done
-fi
+for part in "${chosen[@]}"; do
+  "$part"
+  # The lints come first, because they fail soonest. Then everything is built at once.
+  if [ "$part" = lint ] && [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then build --tests; fi
+done
 
 part=${chosen[*]}
 step "passed"
