@@ -90,7 +90,12 @@ async fn a_full_disk_only_stops_accepting() -> Result<()> {
         load.go_on(TROUBLE).await?;
         disk.fill()?;
         refuses(&caller).await?;
-        ensure!(caller.send(&Method::GET, "/readyz", "").await?.status == 503, "it is not ready");
+        // The server keeps the result of its last check for a moment.
+        until("the server is not ready", async || {
+            let ready = caller.send(&Method::GET, "/readyz", "").await?;
+            Ok((ready.status == 503).then_some(()))
+        })
+        .await?;
         load.go_on(TROUBLE).await?;
         disk.free()?;
         longest = longest.max(resumes(&caller).await?);

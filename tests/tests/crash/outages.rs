@@ -16,7 +16,7 @@ use crate::setting;
 /// The longest time of load before each outage.
 const BEFORE_MS: u64 = 2_000;
 /// The shortest duration of an outage, in addition to the requests that are made during it.
-const AWAY: Duration = Duration::from_millis(500);
+const AWAY: Duration = Duration::from_millis(1_500);
 
 /// The way in which the database fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
