@@ -1,7 +1,7 @@
 //! The messages of a dispatch: one for each language of its notification, with gaps for the attributes of the
 //! device if it is personalized.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use notify_core::Content;
@@ -13,14 +13,15 @@ use crate::store::DeviceKey;
 /// A rendered message, or why the devices that would get it get none.
 pub(crate) type Rendering = Result<Arc<RenderedMessage>, Reason>;
 
-/// What messages take from their devices, by device. Empty if they take nothing.
+/// What messages take from their devices, by device. Empty if they take nothing. The maps are sorted, since a
+/// device is looked up each time it is tried, and hashing its key costs more.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceFields {
     /// The place of the translation among those of the notification. A device without an entry gets the
     /// notification's own texts.
-    pub(crate) translations: HashMap<DeviceKey, usize>,
+    pub(crate) translations: BTreeMap<DeviceKey, usize>,
     /// The texts of attributes, in the order of the variables. A device without any of them is left out.
-    pub(crate) values: HashMap<DeviceKey, Vec<Option<String>>>,
+    pub(crate) values: BTreeMap<DeviceKey, Vec<Option<String>>>,
 }
 
 /// The messages of a dispatch.

@@ -21,7 +21,7 @@ pub(super) mod start;
 mod workload;
 mod zones;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub use self::dispatch::{
@@ -314,8 +314,8 @@ impl Store {
         &self,
         keys: Vec<DeviceKey>,
         languages: Arc<[String]>,
-    ) -> Result<HashMap<DeviceKey, usize>, StoreError> {
-        self.read(move |connection| {
+    ) -> Result<BTreeMap<DeviceKey, usize>, StoreError> {
+        self.read_statement(move |connection| {
             let mut keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
             keys.sort_unstable();
             dispatch::translations(connection, &keys, &languages)

@@ -1,6 +1,6 @@
 //! Dispatches, and reading the devices of their audiences.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use notify_core::{
@@ -805,10 +805,20 @@ pub(super) fn translations(
     connection: &Connection,
     keys: &[i64],
     languages: &[String],
-) -> Result<HashMap<DeviceKey, usize>, StoreError> {
+) -> Result<BTreeMap<DeviceKey, usize>, StoreError> {
+    // A page has many devices and few languages.
+    let mut places: HashMap<String, Option<usize>> = HashMap::new();
     let read = |row: &Row<'_>| {
-        let found = find_language(languages, &row.get::<String>(1)?);
-        found.map(|place| Ok((DeviceKey(row.get(0)?), place))).transpose()
+        let language = row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?;
+        let place = match places.get(language) {
+            Some(place) => *place,
+            None => {
+                let place = find_language(languages, language);
+                places.insert(language.to_owned(), place);
+                place
+            }
+        };
+        place.map(|place| Ok((DeviceKey(row.get(0)?), place))).transpose()
     };
     let found = match range_of(keys) {
         Some([first, last]) => connection
@@ -818,7 +828,7 @@ pub(super) fn translations(
             )?
             .query_map([first, last], read)?
             .filter_map(Result::transpose)
-            .collect::<sql::Result<HashMap<_, _>>>()?,
+            .collect::<sql::Result<BTreeMap<_, _>>>()?,
         None => connection
             .prepare_cached(&format!(
                 "select key, language from device_fields
@@ -826,7 +836,7 @@ pub(super) fn translations(
             ))?
             .query_map([list_of(keys)], read)?
             .filter_map(Result::transpose)
-            .collect::<sql::Result<HashMap<_, _>>>()?,
+            .collect::<sql::Result<BTreeMap<_, _>>>()?,
     };
     Ok(found)
 }
