@@ -1,0 +1,2 @@
+// On Linux, URLSession is in a module of its own.
+@_exported import FoundationNetworking
