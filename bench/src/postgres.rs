@@ -61,6 +61,14 @@ impl Postgres {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
+    /// Does the work that PostgreSQL would otherwise do during the next measurement. After a checkpoint, the log
+    /// of each measurement has as many whole pages.
+    pub(crate) fn settle(&self) -> anyhow::Result<()> {
+        self.query_value("vacuum analyze")?;
+        self.query_value("checkpoint")?;
+        Ok(())
+    }
+
     /// The CPU time and the bytes written to disk of all processes of PostgreSQL so far.
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         let file = std::fs::read_to_string(self.data.join("postmaster.pid"))?;

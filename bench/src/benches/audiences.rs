@@ -56,6 +56,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     match &postgres {
         Ok(postgres) => {
             move_installation(paths, moved.path(), &postgres.url(), None)?;
+            postgres.settle()?;
             let database =
                 Database { paths, seed: &seed, folder: moved.path(), postgres: Some(postgres) };
             mark_few(&database, devices).await?;

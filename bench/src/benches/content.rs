@@ -40,8 +40,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     match &postgres {
         Ok(postgres) => {
             move_installation(paths, moved.path(), &postgres.url(), None)?;
-            // Otherwise autovacuum runs during the measurements.
-            postgres.query_value("vacuum analyze")?;
+            postgres.settle()?;
             let database =
                 Database { paths, seed: &seed, folder: moved.path(), postgres: Some(postgres) };
             all.push(("PostgreSQL", database, Measured::default()));

@@ -227,9 +227,7 @@ impl Database<'_> {
             (&new, &mut kind.new),
         ] {
             if let Some(postgres) = self.postgres {
-                // Each measurement begins right after a checkpoint, so that the log has as many whole
-                // pages in each.
-                postgres.query_value("checkpoint")?;
+                postgres.settle()?;
             }
             let (before, log_before) = (self.usage(&servers)?, self.log_bytes()?);
             let cost = load(target, scale.connections, scale.phase, make).await?;
