@@ -113,7 +113,7 @@ async fn measure(
         (translated(), &mut measured.translated),
         (personalized(), &mut measured.personalized),
     ];
-    // The first fan-out of a server pays for what the server keeps, so each has its turn.
+    // The first fan-out of a server costs more than later ones, so each kind is the first in turn.
     let count = fan_outs.len();
     fan_outs.rotate_left(round % count);
     for (body, costs) in fan_outs {

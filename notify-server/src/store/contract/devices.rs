@@ -496,9 +496,7 @@ async fn translations_for_devices_are_found_by_key(store: &Store) {
     let translations = |keys: Vec<DeviceKey>| async {
         let languages = ["fr".to_owned(), "de".to_owned()].into();
         let found = store.device_translations(keys, languages).await.unwrap();
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_unstable();
-        found
+        found.into_iter().collect::<Vec<_>>()
     };
     let expected = [(keys[0], 1), (keys[2], 0)];
     assert_eq!(translations(keys.clone()).await, expected);
