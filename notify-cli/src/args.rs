@@ -111,7 +111,8 @@ pub(crate) enum Command {
     /// List and end sessions of the console (needs the admin key).
     #[command(subcommand)]
     Sessions(commands::operators::Sessions),
-    /// List the changes that operators made, newest first (needs the admin key).
+    /// List the changes that operators made with the admin API and the console, newest first (needs the
+    /// admin key).
     Audit(commands::operators::Audit),
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]

@@ -83,6 +83,12 @@ pub(crate) enum Failure {
     /// The watched notification was canceled before anything was sent.
     #[error("canceled before anything was sent")]
     CanceledUnsent,
+    /// The canary of the watched notification failed. Has the id of the notification.
+    #[error(
+        "the canary failed, and the rest waits: `notify notifications resume {0}` sends it, and `notify \
+         notifications cancel {0}` ends it"
+    )]
+    CanaryFailed(String),
     /// The user declined the confirmation.
     #[error("nothing was changed")]
     Declined,
@@ -125,7 +131,8 @@ impl Failure {
             | Self::CampaignsDiffer(_)
             | Self::CheckFailed(_)
             | Self::NotAllSent { .. }
-            | Self::CanceledUnsent => NEGATIVE,
+            | Self::CanceledUnsent
+            | Self::CanaryFailed(_) => NEGATIVE,
             Self::AlreadyExists(_) | Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
             Self::ServerAddress(_) => FAILED,
             Self::ImportStopped { cause, .. } => {
@@ -343,12 +350,13 @@ mod tests {
             retry_after: None,
         };
         let refused = Error::Connect { origin: "http://a".to_owned(), source: "refused".into() };
-        let rows: [(Failure, u8); 21] = [
+        let rows: [(Failure, u8); 22] = [
             (Failure::Declined, 1),
             (Failure::CampaignsDiffer(2), 1),
             (Failure::AlreadyExists(String::new()), 3),
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
             (Failure::CanceledUnsent, 1),
+            (Failure::CanaryFailed(String::new()), 1),
             (Failure::CheckFailed(String::new()), 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use url::Url;
 
-use crate::config::{Config, ConfigError, Kind, SETTINGS, Setting, Sources};
+use crate::config::{Config, ConfigError, Kind, SETTINGS, Setting, Sources, default_of};
 
 /// The action to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,12 +301,14 @@ fn subcommand_of(matches: &ArgMatches) -> &ArgMatches {
 }
 
 fn flag(setting: &Setting) -> Arg {
+    let default =
+        default_of(setting).map_or_else(String::new, |default| format!(" [default: {default}]"));
     let arg = Arg::new(setting.name)
         .long(setting.name)
         .aliases(setting.alias)
         .value_name(setting.value)
         .global(true)
-        .help(format!("{} [env: {}]", setting.help, setting.variable()));
+        .help(format!("{}{default} [env: {}]", setting.help, setting.variable()));
     match setting.kind {
         Kind::Text | Kind::Count => arg.allow_hyphen_values(true),
         Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),

@@ -56,8 +56,8 @@ pub enum MasterKeyError {
 }
 
 /// What an operator can do without the right key.
-const IF_LOST: &str = "restore it from the backup, or, when it is lost for good, run \
-    `notify-server forget-credentials` and configure the providers again";
+const IF_LOST: &str = "put the kept copy of the key there; only if it is lost for good, \
+    `notify-server forget-credentials` deletes what it sealed";
 
 /// What the key that signs user tokens is derived for.
 const USER_TOKENS: &[u8] = b"notify user tokens";

@@ -114,15 +114,22 @@ impl Firefox {
         Ok(())
     }
 
-    /// Clicks an element as a mouse does.
+    /// Clicks an element as a mouse does. A page may replace the element after it was found; then its
+    /// successor is clicked.
     ///
     /// # Errors
     /// When no element matches, or the element is not visible.
     pub async fn click(&mut self, selector: &str) -> Result<()> {
         let by = json!({"using": "css selector", "value": selector});
-        let found = self.call("WebDriver:FindElement", by).await?;
-        let element = json!({"id": found["value"][ELEMENT]});
-        self.call("WebDriver:ElementClick", element).await?;
+        until("the element stays in the page", async || {
+            let found = self.call("WebDriver:FindElement", by.clone()).await?;
+            let element = json!({"id": found["value"][ELEMENT]});
+            match self.call("WebDriver:ElementClick", element).await {
+                Err(error) if error.to_string().contains("stale element reference") => Ok(None),
+                clicked => clicked.map(Some),
+            }
+        })
+        .await?;
         Ok(())
     }
 

@@ -50,7 +50,7 @@ async fn a_server_with_sealed_data_does_not_start_without_its_key() -> Result<()
     fs::remove_file(&file)?;
     let words = refusal(folder.path()).await?;
     assert!(words.starts_with(&format!("{begin}it is missing, and the provider cr")), "{words}");
-    assert!(words.contains("restore it from the backup"), "{words}");
+    assert!(words.contains("put the kept copy of the key there"), "{words}");
     assert!(words.contains("`notify-server forget-credentials`"), "{words}");
     assert!(!file.exists(), "no other key is made in its place");
 
@@ -59,7 +59,7 @@ async fn a_server_with_sealed_data_does_not_start_without_its_key() -> Result<()
     fs::copy(other.path().join("master.key"), &file)?;
     let words = refusal(folder.path()).await?;
     let sealed = "the provider credentials in the database are sealed with another one";
-    assert!(words.starts_with(&format!("{begin}{sealed}; restore it from")), "{words}");
+    assert!(words.starts_with(&format!("{begin}{sealed}; put the kept copy")), "{words}");
 
     fs::write(&file, "half a k")?;
     let words = refusal(folder.path()).await?;

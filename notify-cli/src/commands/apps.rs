@@ -17,7 +17,7 @@ use crate::{
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Apps {
-    /// Create an application. Its name must be unique, since commands accept names as ids.
+    /// Create an application. Commands accept names as ids, so the name must be a new one.
     Create {
         /// Its name, the default title of its notifications.
         name: String,
@@ -40,7 +40,7 @@ pub(crate) enum Apps {
     Update {
         /// Its name or id.
         app: String,
-        /// Its new name, which must be unique.
+        /// Its new name, which no other application may have.
         #[arg(long, group = "change")]
         name: Option<String>,
         /// Its new language code.

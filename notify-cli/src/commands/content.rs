@@ -23,7 +23,7 @@ pub(crate) struct ContentArgs {
     #[arg(long, value_name = "FILE|JSON")]
     translations: Option<String>,
     /// Only devices that have this tag set to true.
-    #[arg(long)]
+    #[arg(long, help_heading = "Target")]
     pub(crate) tag: Option<String>,
     /// Deep link.
     #[arg(long)]

@@ -51,8 +51,8 @@ pub(crate) enum Keys {
     },
     /// List the API keys, without their secrets.
     List(AppArgs),
-    /// Create the successor of an API key, with the same name and scopes, and print it. It is shown only
-    /// once. The rotated key expires after the overlap.
+    /// Create the successor of an API key, with the same name, scopes and lifetime, and print it. It is shown
+    /// only once. The rotated key expires after the overlap.
     Rotate {
         /// Id of the key.
         id: String,

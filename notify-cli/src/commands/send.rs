@@ -154,7 +154,7 @@ struct TimingArgs {
     /// Notifications with the same key replace each other on the device.
     #[arg(long, value_name = "KEY")]
     collapse_key: Option<String>,
-    /// Most first attempts per minute, over all platforms.
+    /// Maximum number of first attempts per minute, over all platforms.
     #[arg(long, value_name = "NUMBER")]
     per_minute: Option<u32>,
     /// Send to this share of the devices first, 1 to 50 percent, and to the others only if few of these

@@ -34,7 +34,8 @@ const INTERVAL_MAX: f64 = 3_600.0;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 if every delivery was sent or its address was unregistered, 1 if a \
-    delivery failed, expired or was canceled."
+    delivery failed, expired or was canceled, or if the canary failed. A notification that is paused for \
+    another reason is watched until it is resumed or canceled."
 )]
 pub(crate) struct Watch {
     /// Id of the notification.
@@ -64,6 +65,12 @@ pub(super) async fn follow(
         let record = record.map_err(Failure::unknown_id("notification", id))?;
         if has_ended(record.status) {
             break record;
+        }
+        if has_failed_canary(&record) {
+            progress.end(&record);
+            session.out.show(&record, &view::NOTIFICATION)?;
+            session.out.flush()?;
+            return Err(Failure::CanaryFailed(id.to_string()));
         }
         if blocker.is_some() || progress.is_stuck(&record) {
             // If the request fails, the last blocker remains.
@@ -154,6 +161,11 @@ fn has_ended(status: NotificationStatus) -> bool {
         | NotificationStatus::Queued
         | NotificationStatus::Sending => false,
     }
+}
+
+/// Whether the rest of the notification waits for a decision, because its canary failed.
+fn has_failed_canary(record: &NotificationRecord) -> bool {
+    record.paused.as_ref().is_some_and(|pause| pause.reason == "canary_failed")
 }
 
 /// The progress display.
@@ -296,13 +308,28 @@ fn state_line(record: &NotificationRecord) -> String {
             line.push_str(&format!(", {count} {word}"));
         }
     }
-    if let Some(pause) = &record.paused {
-        line.push_str(&format!(" (paused: {})", pause.reason));
+    match &record.paused {
+        Some(pause) => line.push_str(&format!(" (paused: {})", pause.reason)),
+        None => line.push_str(&pace_of(record)),
     }
     if let Some(worst) = record.failures.first() {
         line.push_str(&format!(" (most often {} on {})", worst.reason, worst.platform));
     }
     line
+}
+
+/// How a notification is sent, if not at once: ` (with a canary of 10 %, at most 60 a minute)`.
+fn pace_of(record: &NotificationRecord) -> String {
+    if record.status != NotificationStatus::Sending {
+        return String::new();
+    }
+    let request = serde_json::to_value(&record.request).unwrap_or_default();
+    let canary = request["canary"]["percent"].as_u64();
+    let per_minute = request["per_minute"].as_u64();
+    let canary = canary.map(|percent| format!("with a canary of {percent} %"));
+    let pace = per_minute.map(|count| format!("at most {count} a minute"));
+    let pace: Vec<String> = canary.into_iter().chain(pace).collect();
+    if pace.is_empty() { String::new() } else { format!(" ({})", pace.join(", ")) }
 }
 
 /// Why a completed notification has no deliveries; `None` if it has some.
@@ -396,8 +423,16 @@ mod tests {
         let none = serde_json::Value::Null;
         for (request, paused, line) in [
             (r#"{"per_minute":null}"#, &none, "sending: 10 of 300 sent, 290 pending"),
-            (r#"{"per_minute":6}"#, &none, "sending: 10 of 300 sent so far, 290 pending"),
-            (r#"{"canary":{"percent":5}}"#, &none, "sending: 10 of 300 sent so far, 290 pending"),
+            (
+                r#"{"per_minute":6}"#,
+                &none,
+                "sending: 10 of 300 sent so far, 290 pending (at most 6 a minute)",
+            ),
+            (
+                r#"{"canary":{"percent":5},"per_minute":6}"#,
+                &none,
+                "sending: 10 of 300 sent so far, 290 pending (with a canary of 5 %, at most 6 a minute)",
+            ),
             ("{}", &pause, "sending: 10 of 300 sent so far, 290 pending (paused: requested)"),
         ] {
             let request: serde_json::Value = serde_json::from_str(request).unwrap();

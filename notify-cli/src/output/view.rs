@@ -226,7 +226,9 @@ pub(crate) const APP: View = one_record(&[
 
 pub(crate) const KEYS: View = listing_with_export(
     "keys",
-    columns! { id, name: Text, hint, kind, scopes, expires_at: Day, created_at: Day, last_used_at: Day },
+    columns! {
+        id, name: Text, hint, kind, scopes, expires_at: Time, created_at: Day, last_used_at: Day,
+    },
     columns! {
         id, name, hint, last_used_at, created_at, scopes, expires_at, kind, allowed_tags,
         allowed_attributes,

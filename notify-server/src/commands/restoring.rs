@@ -153,8 +153,8 @@ async fn change(
         credentials::forget_in(store, key.as_ref()).await?;
     } else {
         checked_master_key(config, store).await.context(
-            "nothing was changed; --forget-credentials restores the backup without the credentials \
-             that the master key does not open",
+            "nothing was changed. Put the master key into the data folder, and run the command again. \
+             Only if it is lost for good, restore with --forget-credentials",
         )?;
     }
     let at = SystemClock::start().now();

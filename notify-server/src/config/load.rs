@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -244,23 +245,29 @@ providers' credentials. If the key is lost permanently, `notify-server forget-cr
 these credentials. Messages then wait until the providers are configured again.
 ";
 
+/// The default of a setting, as it is written in the file without quotes; `None` if it has none.
+pub(crate) fn default_of(setting: &Setting) -> Option<String> {
+    static DEFAULTS: LazyLock<Value> =
+        LazyLock::new(|| Value::try_from(Config::default()).expect("the defaults are TOML values"));
+    match DEFAULTS.get(setting.name)? {
+        Value::Array(list) if list.is_empty() => None,
+        Value::String(default) => Some(default.clone()),
+        Value::Integer(default) => Some(default.to_string()),
+        Value::Boolean(default) => Some(default.to_string()),
+        default => unreachable!("no setting is {}", default.type_str()),
+    }
+}
+
 /// The text of `docs/configuration.md`.
 ///
 /// # Panics
 /// Never: the defaults are TOML values.
 #[must_use]
 pub fn configuration_document() -> String {
-    let defaults = Value::try_from(Config::default()).expect("the defaults are TOML values");
     let mut text = HEAD.to_owned();
     for setting in SETTINGS {
-        let default = match defaults.get(setting.name) {
-            None => String::new(),
-            Some(Value::Array(list)) if list.is_empty() => String::new(),
-            Some(Value::String(default)) => format!("`{default}`"),
-            Some(Value::Integer(default)) => format!("`{default}`"),
-            Some(Value::Boolean(default)) => format!("`{default}`"),
-            Some(default) => unreachable!("no setting is {}", default.type_str()),
-        };
+        let default =
+            default_of(setting).map_or_else(String::new, |default| format!("`{default}`"));
         let value = match setting.kind {
             Kind::Switch => String::new(),
             Kind::Text | Kind::Count => format!(" {}", setting.value.replace('|', "\\|")),

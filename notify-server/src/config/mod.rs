@@ -18,6 +18,7 @@ use crate::store::SessionTimeouts;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
 pub use load::configuration_document;
+pub(crate) use load::default_of;
 pub use load::{ConfigError, Sources};
 pub(crate) use settings::{Kind, SETTINGS, Setting};
 pub use settings::{LogFormat, Networks, Span, Switch};

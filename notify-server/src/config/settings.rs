@@ -71,7 +71,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "metrics-apps",
         "N",
-        "Most applications that have metrics of their own, by id; all others count together as \
+        "Maximum number of applications that have metrics of their own, by id; all others count together as \
          `other`. 0 means no metrics by application, and 500 is the maximum",
     ),
     text("data-dir", "DIR", "Folder of the database and the master key, created if missing"),
@@ -102,30 +102,36 @@ pub(crate) const SETTINGS: &[Setting] = &[
         kind: Kind::Switch,
         alias: None,
     },
-    count("rate-limit", "N", "Most requests per second with one API key; 0 means no limit"),
+    count(
+        "rate-limit",
+        "N",
+        "Maximum number of requests per second with one API key; 0 means no limit",
+    ),
     count(
         "auth-failures-per-minute",
         "N",
-        "Most failed authentications per minute from one client address; 0 means no \
+        "Maximum number of failed authentications per minute from one client address; 0 means no \
          limit",
     ),
     count(
         "poll-votes-per-minute",
         "N",
-        "Most votes per minute from one client address, on the pages of all polls; 0 \
+        "Maximum number of votes per minute from one client address, on the pages of all polls; 0 \
          means no limit",
     ),
     count(
         "web-requests-per-minute",
         "N",
-        "Most requests of web pages, and as many of apps with a publishable key, per minute \
-         from one client address to one application; 0 means no limit",
+        "Maximum number of requests of web pages per minute, from one client address to one \
+         application; 0 means no limit. Requests of apps with a publishable key are counted apart, \
+         with the same limit",
     ),
     count(
         "web-subscriptions-per-minute",
         "N",
-        "Most subscriptions of browsers without an API key, and as many registrations of \
-         apps with a publishable key, per minute to one application; 0 means no limit",
+        "Maximum number of subscriptions of browsers without an API key, per minute to one \
+         application; 0 means no limit. Registrations of apps with a publishable key are counted \
+         apart, with the same limit",
     ),
     text(
         "trusted-proxies",
@@ -150,12 +156,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "max-connections",
         "N",
-        "Most connections of clients; fewer if the limit of open files is too low",
+        "Maximum number of connections of clients; fewer if the limit of open files is too low",
     ),
     count(
         "max-connections-per-address",
         "N",
-        "Most connections from one address, at most half of --max-connections; 0 \
+        "Maximum number of connections from one address, at most half of --max-connections; 0 \
          means no limit",
     ),
     text(
@@ -168,7 +174,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "max-unacked-deliveries",
         value: "N",
-        help: "Most messages that are in flight or whose outcome is not stored yet. A crash \
+        help: "Maximum number of messages that are in flight or whose outcome is not stored yet. A crash \
          repeats at most this many",
         kind: Kind::Count,
         alias: Some("delivery-credit"),
@@ -176,7 +182,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "max-unacked-without-dedup",
         "N",
-        "Most messages to Messenger and Telegram and raw data messages that are in flight or whose \
+        "Maximum number of messages to Messenger and Telegram and raw data messages that are in flight or whose \
          outcome is not stored yet. A crash shows at most this many twice",
     ),
     Setting {

@@ -58,6 +58,11 @@ pub(super) async fn check_configuration(notify: &Client, report: &mut Report) ->
         report.add(Finding::failed("admin key", "", error.to_string()).with_hint(hint));
         return false;
     }
+    if let Err(error @ Error::NotFound { .. }) = &diagnostics {
+        let hint = "if the admin API has an address of its own (--admin-listen), use that address";
+        report.add(Finding::failed("server", "", error.to_string()).with_hint(hint));
+        return false;
+    }
     let facts = ServerFacts { diagnostics: diagnostics.map_err(Unavailable::new) };
     report.extend(check_server(&facts));
     facts.diagnostics.is_ok()

@@ -66,16 +66,7 @@ impl ExplanationBuilder<'_> {
                 self.add_waiting(is_eligible)
             }
             DeliveryProgress::Skipped => {
-                let notification = &self.facts.notification;
-                let detail = if notification.has_condition || notification.names_users {
-                    "it was skipped at sending time: it lacked the tag, did not meet the condition of \
-                     the audience, had another user, was disabled or had no address. That may have \
-                     changed since"
-                } else {
-                    "it was skipped at sending time: it lacked the tag, was disabled or had no \
-                     address. That may have changed since"
-                };
-                self.add(None, StepKind::PassedOver, detail);
+                self.add(None, StepKind::PassedOver, self.skip_reasons());
                 self.add_moved_address();
                 ExplainedOutcome::NotTargeted
             }
@@ -86,6 +77,23 @@ impl ExplanationBuilder<'_> {
 
     fn add(&mut self, at: Option<Timestamp>, what: StepKind, detail: impl Into<String>) {
         self.steps.push(ExplainedStep { at, what, detail: detail.into() });
+    }
+
+    /// Why the device may have been skipped: only what this notification requires.
+    fn skip_reasons(&self) -> String {
+        let notification = &self.facts.notification;
+        let target = [
+            (notification.tag.is_some(), "lacked the tag, "),
+            (notification.has_condition, "did not meet the condition of the audience, "),
+            (notification.names_users, "had another user, "),
+        ];
+        let target =
+            target.into_iter().filter_map(|(is_required, reason)| is_required.then_some(reason));
+        let target: String = target.collect();
+        format!(
+            "it was skipped at sending time: it {target}was disabled or had no address. That may have \
+             changed since"
+        )
     }
 
     fn add_schedule(&mut self) {

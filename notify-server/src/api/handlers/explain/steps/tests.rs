@@ -462,7 +462,7 @@ fn details_of_pending() -> [Detail; 5] {
     ]
 }
 
-fn details_of_the_target() -> [Detail; 6] {
+fn details_of_the_target() -> [Detail; 7] {
     use StepKind::{FailsAudience, NotTargeted, PassedOver, Started, Targeted};
     let named = |is_named| {
         with(facts(DeliveryProgress::None), |facts| {
@@ -473,14 +473,20 @@ fn details_of_the_target() -> [Detail; 6] {
     let started = "became due; it goes to devices registered before this time";
     let targeted = "the notification names this device. The next lines say whether it can receive";
     let not_targeted = "it names devices, and this one is not among those on android";
-    let passed_over = "it was skipped at sending time: it lacked the tag, was disabled or had no \
-                       address. That may have changed since";
-    let skipped_in_audience = "it was skipped at sending time: it lacked the tag, did not meet the \
-                               condition of the audience, had another user, was disabled or had no \
-                               address. That may have changed since";
+    let passed_over = "it was skipped at sending time: it was disabled or had no address. That may have \
+                       changed since";
+    let skipped_in_audience = "it was skipped at sending time: it did not meet the condition of the \
+                               audience, was disabled or had no address. That may have changed since";
+    let skipped_as_user = "it was skipped at sending time: it lacked the tag, had another user, was \
+                           disabled or had no address. That may have changed since";
+    let of_user_with_tag = with(facts(DeliveryProgress::Skipped), |facts| {
+        facts.notification.names_users = true;
+        facts.notification.tag = Some("vip".into());
+    });
     let of_condition = || with(facts(DeliveryProgress::Skipped), fails_condition);
     [
         (of_condition(), available(), PassedOver, skipped_in_audience),
+        (of_user_with_tag, available(), PassedOver, skipped_as_user),
         (of_condition(), available(), FailsAudience, "does not meet `tag = vip` now"),
         (named(true), available(), Started, started),
         (named(true), available(), Targeted, targeted),
