@@ -63,14 +63,8 @@ pub(super) async fn follow(
     let record = loop {
         let record = notify.notifications().get(id).await;
         let record = record.map_err(Failure::unknown_id("notification", id))?;
-        if has_ended(record.status) {
+        if has_ended(record.status) || has_failed_canary(&record) {
             break record;
-        }
-        if has_failed_canary(&record) {
-            progress.end(&record);
-            session.out.show(&record, &view::NOTIFICATION)?;
-            session.out.flush()?;
-            return Err(Failure::CanaryFailed(id.to_string()));
         }
         if blocker.is_some() || progress.is_stuck(&record) {
             // If the request fails, the last blocker remains.
@@ -85,6 +79,10 @@ pub(super) async fn follow(
         print_message(&format!("warning: no device matched: {why}"));
     }
     session.out.show(&record, &view::NOTIFICATION)?;
+    if has_failed_canary(&record) {
+        session.out.flush()?;
+        return Err(Failure::CanaryFailed(id.to_string()));
+    }
     let Counts { failed, expired, canceled, .. } = record.counts;
     if failed + expired + canceled > 0 {
         session.out.flush()?;
