@@ -257,8 +257,8 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration that changed nothing, unless a newer one is stored or the
-/// device is gone.
+/// Writes the time of a registration that changed nothing, unless a newer one is stored in the table or the
+/// device is gone. If the device has a newer time itself, this one has no effect.
 pub(in crate::store) fn write_seen(
     tx: &Connection,
     key: DeviceKey,
@@ -266,7 +266,7 @@ pub(in crate::store) fn write_seen(
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_seen (key, registered_at) select key, ?2 from devices
-         where key = ?1 and registered_at < ?2
+         where key = ?1
          on conflict (key) do update
          set registered_at = max(device_seen.registered_at, excluded.registered_at)",
     )?

@@ -430,8 +430,8 @@ fn mark_unverified(
     Ok(())
 }
 
-/// Writes the times of registrations that changed nothing, unless newer ones are stored or the
-/// devices are gone.
+/// Writes the times of registrations that changed nothing, unless newer ones are stored in the table or the
+/// devices are gone. Their rows are not read, because the index of the keys is enough.
 pub(super) fn write_seen(
     tx: &SetTx<'_>,
     times: &BTreeMap<DeviceKey, Timestamp>,
@@ -440,7 +440,7 @@ pub(super) fn write_seen(
     tx.query(
         "insert into device_seen (key, registered_at)
          select d.key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
-         join devices d on d.key = g.key and d.registered_at < g.at order by d.key
+         join devices d on d.key = g.key order by d.key
          on conflict (key) do update
          set registered_at = greatest(device_seen.registered_at, excluded.registered_at)",
         &[&keys, &at],
