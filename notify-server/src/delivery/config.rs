@@ -89,7 +89,7 @@ impl Default for EngineConfig {
             clustered: false,
             heartbeat_ms: 3_000,
             address_age_ms_max: 1_000,
-            lane_devices_max: 4_000,
+            lane_devices_max: 2_000,
             lane_pages_max: 256,
             lane_retries_max: 200,
             lane_retry_rows_max: 10_000,
