@@ -1141,3 +1141,38 @@ async fn a_mapping_can_have_any_path_and_its_unknown_columns_are_reported() {
     );
     assert_eq!(lines.len(), 3, "{run:?}");
 }
+
+/// An error is corrected in the column of the user's own table, so it names this column.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_columns_of_a_mapping() {
+    let fixture = Fixture::with_body(done()).await;
+    let mapping = "[fields]\nplatform = \"os\"\npush_token = \"token\"\n\
+                   utc_offset = { column = \"tz\", unit = \"hours\" }\n";
+    fixture.file("mapping.toml", mapping);
+    fixture.file(
+        "d.ndjson",
+        "{\"os\":\"beos\",\"token\":\"t\"}\n{\"os\":\"ios\",\"token\":\"t\"}\n\
+         {\"os\":\"android\",\"token\":\"u\",\"tz\":40}\n",
+    );
+    let run = fixture.run(&["devices", "import", "--mapping", "mapping.toml", "d.ndjson"]);
+    assert_eq!((run.status, &run.json()["refused"]), (3, &json!(3)), "{run:?}");
+    let report = fixture.read("d.ndjson.refused.ndjson");
+    let errors: Vec<Value> = report
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["errors"].clone())
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            json!([
+                "device_id: is required",
+                "os (platform): must be one of android, ios \
+                    (POST /v1/subscriptions takes web, fb-messenger, chatapp)"
+            ]),
+            json!([
+                "token (push_token): must be an APNs device token: 64 to 200 hexadecimal digits"
+            ]),
+            json!(["tz (utc_offset): must be a whole number of minutes within ±840"]),
+        ]
+    );
+}

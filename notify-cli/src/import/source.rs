@@ -354,6 +354,14 @@ impl RowParser {
             }
         }
     }
+
+    /// Names the columns of a mapping in the errors of a draft.
+    fn with_columns(&self, errors: Vec<String>) -> Vec<String> {
+        match self {
+            Self::Foreign(converter) => converter.with_columns(errors),
+            Self::Native { .. } => errors,
+        }
+    }
 }
 
 impl RowVisitor for Sink<'_> {
@@ -413,7 +421,9 @@ impl Sink<'_> {
     /// not sent, but its keys are recorded, so that later rows with the same keys are duplicates.
     fn push(&mut self, is_new: bool, id: String, parsed: Conversion, row: RawRow<'_>) -> bool {
         let operation = parsed.and_then(|outcome| match outcome {
-            Outcome::Device(draft) => draft.validate(self.purpose, self.now),
+            Outcome::Device(draft) => draft
+                .validate(self.purpose, self.now)
+                .map_err(|errors| self.parser.with_columns(errors)),
             Outcome::LeftOut(reason) => Ok(Operation::LeaveOut(reason)),
         });
         let (keys, duplicate) = match &operation {

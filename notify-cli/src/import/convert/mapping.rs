@@ -279,6 +279,19 @@ impl Mapping {
         fields.chain(tags).chain(attributes).chain(filters)
     }
 
+    /// The column that a field comes from.
+    fn column_of(&self, field: &str) -> Option<&str> {
+        self.tables.fields.get(field)?.0.column.as_deref()
+    }
+
+    /// The name of a field in errors: also the column that it comes from, in which the error is corrected.
+    pub(super) fn name_in_errors(&self, field: &str) -> String {
+        match self.column_of(field) {
+            Some(column) if column != field => format!("{column} ({field})"),
+            _ => field.to_owned(),
+        }
+    }
+
     /// Checks that a CSV file has all columns of the mapping.
     pub(super) fn check_header<N: AsRef<str>>(&self, names: &[N]) -> Result<(), Failure> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

@@ -261,6 +261,15 @@ impl Converter {
         found.into_iter().map(|found| self.finish(&record, found)).collect()
     }
 
+    /// Names the columns of the mapping in the errors of a draft, which begin with the names of fields.
+    pub(super) fn with_columns(&self, errors: Vec<String>) -> Vec<String> {
+        let with_column = |error: String| match error.split_once(':') {
+            Some((field, rule)) => format!("{}:{rule}", self.mapping.name_in_errors(field)),
+            None => error,
+        };
+        errors.into_iter().map(with_column).collect()
+    }
+
     /// The columns of the mapping that no row of a JSON file had, for example because they are misspelt.
     pub(super) fn into_unseen_columns(self) -> Vec<String> {
         if self.unseen.has_rows { self.unseen.columns.into_iter().collect() } else { Vec::new() }
@@ -277,7 +286,11 @@ impl Converter {
         };
         self.mapping.apply(record, &mut found, &mut errors);
         let id = found.draft.registration.device_id.clone();
-        let converted = match found.into_draft() {
+        let address_name = match found.address_column {
+            "" => self.mapping.name_in_errors("push_token"),
+            column => column.to_owned(),
+        };
+        let converted = match found.into_draft(&address_name) {
             Ok(outcome) if errors.is_empty() => Ok(outcome),
             Ok(_) => Err(errors),
             Err(more) => Err([errors, more].concat()),
@@ -316,12 +329,11 @@ impl DeviceRow {
         self.draft.tags.extend(names.into_iter().map(|name| Tag::new(name, true)));
     }
 
-    /// Checks the address, and derives the id from it if there is none. Fields that the platform does not
-    /// have are dropped.
-    fn into_draft(self) -> Conversion {
-        let Self { mut draft, web, address_column } = self;
-        let column = if address_column.is_empty() { "push_token" } else { address_column };
-        let error = |rule: &str| Err(vec![format!("{column}: {rule}")]);
+    /// Checks the address, which has this name in errors, and derives the id from it if there is none. Fields
+    /// that the platform does not have are dropped.
+    fn into_draft(self, address_name: &str) -> Conversion {
+        let Self { mut draft, web, .. } = self;
+        let error = |rule: &str| Err(vec![format!("{address_name}: {rule}")]);
         let registration = &mut draft.registration;
         // A subscription cannot be disabled, so the device would get messages.
         if registration.push_disabled == Some(true)
