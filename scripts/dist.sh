@@ -97,6 +97,10 @@ step "install cargo-deb and cargo-cyclonedx"
 tool cargo-deb "$CARGO_DEB_VERSION"
 tool cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION"
 
+step "licences of the crates"
+./scripts/third-party.sh notify-server "$TARGET" "$generated/notify-server-licences.txt"
+./scripts/third-party.sh notify-cli "$TARGET" "$generated/notify-licences.txt"
+
 step "archive"
 folder=notify-$version-$TARGET
 content=$generated/$folder
@@ -104,7 +108,7 @@ content=$generated/$folder
 mkdir -p "$content/deploy/systemd" "$content/completions" "$content/man"
 install -t "$content" "$binaries/notify-server" "$binaries/notify"
 install -m 0644 -t "$content" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/operations.md \
-  docs/configuration.md
+  docs/configuration.md "$generated"/*-licences.txt
 install -m 0644 -t "$content/deploy/systemd" deploy/systemd/*
 install -m 0644 -t "$content/completions" "$generated/notify.bash" "$generated/_notify" "$generated/notify.fish"
 install -m 0644 -t "$content/man" "$generated"/*.gz
