@@ -125,3 +125,18 @@ fn the_changelog_of_debian_names_the_file_that_cargo_deb_compresses() {
     assert!(assets().iter().any(|asset| asset[1] == destination));
     assert!(read("scripts/dist.sh").contains("see changelog.gz in this folder"));
 }
+
+/// The licences in a list of a TOML file.
+fn licences(path: &str, list: &str) -> Vec<String> {
+    let text = read(path);
+    let (_, rest) = text.split_once(list).unwrap_or_else(|| panic!("{path} has no {list}"));
+    let rows = rest.lines().skip(1).take_while(|line| *line != "]");
+    rows.filter_map(|row| row.split('"').nth(1)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_release_accepts_the_licences_that_are_allowed() {
+    let accepted = licences("deploy/third-party/about.toml", "accepted = [");
+    assert!(accepted.contains(&"MIT".to_owned()), "{accepted:?}");
+    assert_eq!(accepted, licences("deny.toml", "\nallow = ["));
+}
