@@ -472,7 +472,9 @@ async fn run_every_pair(round: usize) {
                 assert_eq!(executed.iter().filter(|executed| **executed).count(), 1);
             }
             // A guard that has tripped counts nothing, so no later pair could trip it.
-            own.0.execute("delete from purge_guards");
+            if [first, *second].contains(&Action::TripGuard) {
+                own.0.execute("delete from purge_guards");
+            }
             // The work that is left must not run in another round.
             calm.start_due(NOW, 100).await.unwrap();
             for app in apps {
@@ -617,10 +619,9 @@ async fn pages_that_two_servers_finish_at_once_end_the_dispatch_once() {
     }
 }
 
-/// Checks the tables.
+/// Checks the tables, in one query: each one would connect to the database.
 fn check_rules(own: &PostgresBackend, after: &str) {
-    for (rule, query) in RULES {
-        let broken = own.0.numbers(&format!("select count(*) from ({query}) broken"));
-        assert_eq!(broken, [0], "{after}: {rule}");
-    }
+    let rule = |(name, query)| format!("select '{name}' where exists ({query})");
+    let broken = own.0.texts(&RULES.map(rule).join(" union all "));
+    assert_eq!(broken, [""; 0], "after {after}");
 }
