@@ -619,9 +619,26 @@ async fn pages_that_two_servers_finish_at_once_end_the_dispatch_once() {
     }
 }
 
-/// Checks the tables, in one query: each one would connect to the database.
-fn check_rules(own: &PostgresBackend, after: &str) {
+/// The check of the tables finds a wrong counter, and names its rule alone.
+#[tokio::test]
+async fn a_broken_rule_of_the_tables_is_found() {
+    let own = PostgresBackend::migrated(SetMode::On);
+    let store = own.open();
+    let app = fixtures::app(&store).await;
+    fixtures::registered(&store, app, android("phone")).await;
+    check_rules(&own, "a registration");
+    own.0.execute("update device_counts set count = count + 1");
+    assert_eq!(broken_rules(&own), ["the counters of devices equal a recount"]);
+    store.close().await;
+}
+
+/// The rules that the tables break. One query finds them, because each one would connect to the database.
+fn broken_rules(own: &PostgresBackend) -> Vec<String> {
     let rule = |(name, query)| format!("select '{name}' where exists ({query})");
-    let broken = own.0.texts(&RULES.map(rule).join(" union all "));
-    assert_eq!(broken, [""; 0], "after {after}");
+    own.0.texts(&RULES.map(rule).join(" union all "))
+}
+
+/// Checks the tables.
+fn check_rules(own: &PostgresBackend, after: &str) {
+    assert_eq!(broken_rules(own), [""; 0], "after {after}");
 }
