@@ -279,14 +279,10 @@ impl Mapping {
         fields.chain(tags).chain(attributes).chain(filters)
     }
 
-    /// The column that a field comes from.
-    fn column_of(&self, field: &str) -> Option<&str> {
-        self.tables.fields.get(field)?.0.column.as_deref()
-    }
-
     /// The name of a field in errors: also the column that it comes from, in which the error is corrected.
     pub(super) fn name_in_errors(&self, field: &str) -> String {
-        match self.column_of(field) {
+        let source = self.tables.fields.get(field);
+        match source.and_then(|source| source.0.column.as_deref()) {
             Some(column) if column != field => format!("{column} ({field})"),
             _ => field.to_owned(),
         }

@@ -286,11 +286,7 @@ impl Converter {
         };
         self.mapping.apply(record, &mut found, &mut errors);
         let id = found.draft.registration.device_id.clone();
-        let address_name = match found.address_column {
-            "" => self.mapping.name_in_errors("push_token"),
-            column => column.to_owned(),
-        };
-        let converted = match found.into_draft(&address_name) {
+        let converted = match found.into_draft(&self.mapping) {
             Ok(outcome) if errors.is_empty() => Ok(outcome),
             Ok(_) => Err(errors),
             Err(more) => Err([errors, more].concat()),
@@ -329,11 +325,17 @@ impl DeviceRow {
         self.draft.tags.extend(names.into_iter().map(|name| Tag::new(name, true)));
     }
 
-    /// Checks the address, which has this name in errors, and derives the id from it if there is none. Fields
-    /// that the platform does not have are dropped.
-    fn into_draft(self, address_name: &str) -> Conversion {
-        let Self { mut draft, web, .. } = self;
-        let error = |rule: &str| Err(vec![format!("{address_name}: {rule}")]);
+    /// Checks the address, and derives the id from it if there is none. Fields that the platform does not
+    /// have are dropped.
+    fn into_draft(self, mapping: &Mapping) -> Conversion {
+        let Self { mut draft, web, address_column } = self;
+        let error = |rule: &str| {
+            let name = match address_column {
+                "" => mapping.name_in_errors("push_token"),
+                column => column.to_owned(),
+            };
+            Err(vec![format!("{name}: {rule}")])
+        };
         let registration = &mut draft.registration;
         // A subscription cannot be disabled, so the device would get messages.
         if registration.push_disabled == Some(true)
