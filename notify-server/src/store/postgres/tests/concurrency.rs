@@ -160,7 +160,8 @@ impl Round {
     ) -> [Dispatch; 3] {
         let accepts = [(); 3].map(|()| fixtures::accepted(store, app, new()));
         futures_util::future::join_all(accepts).await;
-        let (dispatches, _) = store.start_due(NOW, 10).await.unwrap();
+        let (dispatches, more) = store.start_due(NOW, 10).await.unwrap();
+        assert!(!more);
         let dispatches = dispatches.into_iter().map(|no| store.dispatch(no));
         let dispatches = futures_util::future::try_join_all(dispatches).await.unwrap();
         dispatches.try_into().expect("three dispatches")
@@ -543,6 +544,7 @@ async fn run_every_pair(rounds: Range<usize>) {
             for result in [results.0, results.1] {
                 // Only the request of a notification that was accepted later may name the device.
                 if let Ok(Effect::AcceptedAfterErasure(id)) = result {
+                    assert!(actions.contains(&Action::DeleteDevice) && !is_other_app, "{name}");
                     let id = id.as_str();
                     own.0.execute(&format!(
                         "update notifications set request = '{{}}' where id = '{id}'"
