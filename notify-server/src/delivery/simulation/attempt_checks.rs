@@ -23,9 +23,10 @@ impl World {
         let (mut is_too_fast, now) = (false, self.now());
         if let Some(notification) = self.notifications.get_mut(id) {
             notification.in_flight += 1;
-            let address = notification.by_address.entry((*platform, token.clone()));
-            let address = address.or_default();
-            let is_first = address.began == 0;
+            let is_retry = names.iter().any(|name| notification.attempted.contains(name));
+            notification.attempted.extend(names.iter().cloned());
+            let address = notification.by_address.entry((*platform, token.clone())).or_default();
+            let is_first = address.began == 0 && !is_retry;
             address.began = event;
             address.in_flight += 1;
             is_too_fast = notification.exceeds_rate(is_first, now);

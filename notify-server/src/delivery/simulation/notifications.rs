@@ -77,6 +77,8 @@ pub(super) struct ExpectedNotification {
     pub(super) requested_event: u64,
     pub(super) acknowledged_event: Option<u64>,
     pub(super) by_address: BTreeMap<(Platform, String), AddressRecord>,
+    /// Devices that had an attempt. Later attempts to them are retries, also at another address.
+    pub(super) attempted: BTreeSet<String>,
     pub(super) in_flight: u64,
     /// Number of accepted messages.
     pub(super) delivered: u64,
@@ -160,6 +162,7 @@ impl ExpectedNotification {
             requested_event: 0,
             acknowledged_event: None,
             by_address: BTreeMap::new(),
+            attempted: BTreeSet::new(),
             in_flight: 0,
             delivered: 0,
             lost_outcomes: 0,
