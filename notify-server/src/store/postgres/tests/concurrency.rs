@@ -181,70 +181,68 @@ impl Round {
     async fn run(&self, store: &Store, action: Action, side: usize) -> Result<Effect, StoreError> {
         let Self { app, name, .. } = self;
         let app = *app;
-        match action {
+        let executed = match action {
             Action::Accept => {
                 let new = fixtures::direct(&[&self.device()], &[]);
-                store.accept_notification(app, new, None).await.map(Effect::of_accept)
+                return store.accept_notification(app, new, None).await.map(Effect::of_accept);
             }
             Action::AcceptWithKey => {
                 let new = fixtures::direct(&[&self.device()], &[]);
                 let once = fixtures::once("/v1/notifications", name, 1);
-                store.accept_notification(app, new, Some(once)).await.map(Effect::of_accept)
+                return store
+                    .accept_notification(app, new, Some(once))
+                    .await
+                    .map(Effect::of_accept);
             }
             Action::AcceptForCampaign => {
                 let campaign = self.campaign.map(CampaignRef::Id);
                 let new = NewNotification { campaign, ..fixtures::direct(&[&self.device()], &[]) };
-                store.accept_notification(app, new, None).await.map(Effect::of_accept)
+                return store.accept_notification(app, new, None).await.map(Effect::of_accept);
             }
             Action::DeleteCampaign => {
                 let campaign = self.campaign.expect("the round has a campaign");
-                store.delete_campaign(app, campaign).await.map(|()| Effect::Executed)
+                store.delete_campaign(app, campaign).await
             }
-            Action::CancelQueued => store
-                .cancel_notification(app, self.queued.id.clone(), NOW)
-                .await
-                .map(|()| Effect::Executed),
+            Action::CancelQueued => {
+                store.cancel_notification(app, self.queued.id.clone(), NOW).await
+            }
             Action::CancelStarted => {
                 let id = self.started.notification_id.clone();
-                store.cancel_notification(app, id, NOW).await.map(|()| Effect::Executed)
+                store.cancel_notification(app, id, NOW).await
             }
-            Action::StartDue => store.start_due(NOW, 10).await.map(|_| Effect::Executed),
+            Action::StartDue => store.start_due(NOW, 10).await.map(drop),
             Action::RegisterNew => {
                 let new = android(&format!("y-{name}"));
-                store.register_device(app, new, NOW, None).await.map(|_| Effect::Executed)
+                store.register_device(app, new, NOW, None).await.map(drop)
             }
             Action::RegisterChanged => {
                 let mut changed = android(&self.device());
                 changed.details.app_version = Some(format!("{side}"));
-                store.register_device(app, changed, NOW, None).await.map(|_| Effect::Executed)
+                store.register_device(app, changed, NOW, None).await.map(drop)
             }
             Action::RegisterSameToken => {
                 let token = Some(format!("shared-{name}"));
                 let endpoint = notify_core::Endpoint::Android { push_token: token };
                 let new = fixtures::registration(&format!("z-{name}-{side}"), endpoint);
-                store.register_device(app, new, NOW, None).await.map(|_| Effect::Executed)
+                store.register_device(app, new, NOW, None).await.map(drop)
             }
             Action::WriteLastSeen => {
                 let later = NOW.plus_ms(7_200_000);
                 store.register_device(app, android(&self.device()), later, None).await?;
-                store.write_seen().await.map(|()| Effect::Executed)
+                store.write_seen().await
             }
-            Action::DeleteDevice => {
-                store.delete_device(app, id(&self.device()), NOW).await.map(|()| Effect::Executed)
-            }
+            Action::DeleteDevice => store.delete_device(app, id(&self.device()), NOW).await,
             Action::SetTags => {
                 let tags = vec![fixtures::tag(&format!("t-{name}"), side == 0)];
-                store.set_tags(app, id(&self.device()), tags, None).await.map(|_| Effect::Executed)
+                store.set_tags(app, id(&self.device()), tags, None).await.map(drop)
             }
             Action::LogIn => {
                 let user = UserId::new(format!("u-{name}")).unwrap();
                 let plan = [("plan".to_owned(), Some("pro".into()))].into_iter().collect();
                 store.change_user(app, user.clone(), AttributeChanges(plan), NOW).await?;
-                store.log_in(app, id(&self.device()), user, NOW).await.map(|_| Effect::Executed)
+                store.log_in(app, id(&self.device()), user, NOW).await.map(drop)
             }
-            Action::LogOut => {
-                store.log_out(app, id(&self.device())).await.map(|_| Effect::Executed)
-            }
+            Action::LogOut => store.log_out(app, id(&self.device())).await.map(drop),
             Action::RecordEvents => {
                 let event = |kind| Event {
                     kind,
@@ -253,32 +251,24 @@ impl Round {
                     at: None,
                 };
                 let events = vec![event(EventType::Opened), event(EventType::Clicked)];
-                store.record_events(app, events, NOW, None).await.map(|_| Effect::Executed)
+                store.record_events(app, events, NOW, None).await.map(drop)
             }
             Action::AnswerPoll => {
                 let vote = PollVote { device_id: Some(id(&self.device())) };
                 let (asked, poll) = self.asked.clone().expect("the round has a poll");
                 let answer = poll.answers[side];
-                store
-                    .answer_poll(app, asked, answer, vote, NOW, None)
-                    .await
-                    .map(|_| Effect::Executed)
+                store.answer_poll(app, asked, answer, vote, NOW, None).await.map(drop)
             }
             Action::AnswerPublicPoll => {
                 let (_, poll) = self.asked.as_ref().expect("the round has a poll");
                 let (poll, answer) = (poll.public_id, poll.answers[side]);
-                store
-                    .answer_public_poll(poll, answer, Visitor([7; 16]), NOW)
-                    .await
-                    .map(|()| Effect::Executed)
+                store.answer_public_poll(poll, answer, Visitor([7; 16]), NOW).await
             }
             Action::OpenPage => {
                 let claim = fixtures::claim(&self.unread, self.unread.until, true);
-                store.open_page(claim).await.map(|_| Effect::Executed)
+                store.open_page(claim).await.map(drop)
             }
-            Action::Checkpoint => {
-                store.checkpoint(self.last_checkpoint()).await.map(|_| Effect::Executed)
-            }
+            Action::Checkpoint => store.checkpoint(self.last_checkpoint()).await.map(drop),
             Action::TripGuard => {
                 let address = format!("token-{}", self.device());
                 let dead = DeadAddress {
@@ -289,22 +279,23 @@ impl Round {
                 let reported = Checkpoint { dead, ..fixtures::checkpoint(self.page, 1) };
                 store.checkpoint(reported).await?;
                 assert!(store.guard_tripped(app, Platform::Android).await?, "the guard trips");
-                Ok(Effect::Executed)
+                Ok(())
             }
             Action::FinishPages => {
                 let finished = store.finish_pages(vec![self.last_checkpoint()]).await?;
                 finished
                     .into_iter()
                     .all(|result| result.is_ok())
-                    .then_some(Effect::Executed)
+                    .then_some(())
                     .ok_or(StoreError::Fenced)
             }
             Action::ClaimRetries => {
                 let claim = fixtures::retry_claim(app);
-                store.claim_retries(claim).await.map(|_| Effect::Executed)
+                store.claim_retries(claim).await.map(drop)
             }
             Action::SettleRetries => self.settle(store).await,
-        }
+        };
+        executed.map(|()| Effect::Executed)
     }
 
     /// The last checkpoint of the open page.
@@ -314,7 +305,7 @@ impl Round {
     }
 
     /// Claims the retry of the round and settles it.
-    async fn settle(&self, store: &Store) -> Result<Effect, StoreError> {
+    async fn settle(&self, store: &Store) -> Result<(), StoreError> {
         let claim = fixtures::retry_claim(self.app);
         let claimed = store.claim_retries(claim).await?;
         let outcomes: Vec<_> = claimed
@@ -332,8 +323,7 @@ impl Round {
                 )
             })
             .collect();
-        store.settle_retries(fixtures::INSTANCE, outcomes, NOW.plus_ms(2_000)).await?;
-        Ok(Effect::Executed)
+        store.settle_retries(fixtures::INSTANCE, outcomes, NOW.plus_ms(2_000)).await
     }
 }
 
