@@ -257,8 +257,8 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration that changed nothing, unless a newer one is stored in the table or the
-/// device is gone. If the device has a newer time itself, this one has no effect.
+/// Writes the time of a registration that changed nothing, unless `device_seen` has a newer one or the device
+/// is gone. If the device has a newer time itself, this one has no effect.
 pub(in crate::store) fn write_seen(
     tx: &Connection,
     key: DeviceKey,

@@ -430,8 +430,8 @@ fn mark_unverified(
     Ok(())
 }
 
-/// Writes the times of registrations that changed nothing, unless newer ones are stored in the table or the
-/// devices are gone. Their rows are not read, because the index of the keys is enough.
+/// Writes the times of registrations that changed nothing, unless `device_seen` has newer ones or the devices
+/// are gone. The rows of the devices are not read, because the index of their keys is enough.
 pub(super) fn write_seen(
     tx: &SetTx<'_>,
     times: &BTreeMap<DeviceKey, Timestamp>,
