@@ -35,7 +35,9 @@ pub struct EngineConfig {
     pub checkpoint_outcomes: usize,
     /// Time after which a task of retries or of single devices commits the outcomes that it has.
     pub checkpoint_every: Duration,
-    /// Time after which a page commits the outcomes that it has.
+    /// Interval at which a page commits fewer than `checkpoint_outcomes` outcomes; not zero. Its multiples count
+    /// from the start of the engine and are the same for all pages, so that their checkpoints share a
+    /// transaction. The first outcome waits for at least half an interval.
     pub page_checkpoint_every: Duration,
     /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,

@@ -101,6 +101,8 @@ pub(crate) struct EngineContext {
     /// Number of single-device notifications that were started together with their page.
     #[cfg(test)]
     pub(crate) opened_with_start: std::sync::atomic::AtomicUsize,
+    /// When the engine started. The intervals at which pages commit count from here.
+    pub(crate) started_at: Instant,
     rng: Mutex<fastrand::Rng>,
     last_storage_log: Mutex<Option<Instant>>,
     /// Whether the last storage operation failed.
@@ -180,6 +182,7 @@ impl EngineContext {
             killed: Notify::new(),
             #[cfg(test)]
             opened_with_start: Default::default(),
+            started_at: Instant::now(),
             rng: Mutex::new(rng),
             last_storage_log: Mutex::default(),
             storage_failing: AtomicBool::new(false),

@@ -235,7 +235,9 @@ impl PageTask {
                     return if is_stopping { PageEnd::Finished } else { PageEnd::Parked };
                 }
             }
-            let due_at = self.batch.due_at(self.lane.context.config.page_checkpoint_every);
+            let context = &self.lane.context;
+            let due_at =
+                self.batch.due_at(context.started_at, context.config.page_checkpoint_every);
             let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;

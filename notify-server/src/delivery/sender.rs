@@ -606,9 +606,12 @@ impl CheckpointBuilder {
         self.is_forced = true;
     }
 
-    /// The time at which the first result has waited for `delay`.
-    pub(crate) fn due_at(&self, delay: Duration) -> Instant {
-        self.since.map_or_else(Instant::now, |since| since + delay)
+    /// When the batch is due: at the first multiple of `interval` after `start` at which its first result has
+    /// waited for at least half an interval. Without results, the current time counts as that of the first.
+    pub(crate) fn due_at(&self, start: Instant, interval: Duration) -> Instant {
+        let earliest = self.since.unwrap_or_else(Instant::now) + interval / 2;
+        let intervals = earliest.duration_since(start).as_nanos().div_ceil(interval.as_nanos());
+        start + interval * u32::try_from(intervals).unwrap_or(u32::MAX)
     }
 
     /// Builds the checkpoint, and returns it with the permits to hold until it is committed.
@@ -638,5 +641,23 @@ impl CheckpointBuilder {
     /// Records the current time if no result was added yet.
     fn record_first_time(&mut self) {
         self.since.get_or_insert_with(Instant::now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pages_commit_at_the_same_times() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        for (first_result, due) in
+            [(0, 100), (1, 100), (50, 100), (51, 200), (149, 200), (150, 200), (151, 300)]
+        {
+            let since = Some(start + ms(first_result));
+            let batch = CheckpointBuilder { since, ..CheckpointBuilder::default() };
+            assert_eq!(batch.due_at(start, ms(100)) - start, ms(due), "{first_result}");
+        }
     }
 }
