@@ -210,12 +210,14 @@ impl App {
         let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api.clone(), key_cache.clone(), stopping.clone()));
         let serving = ServerState::new(pipeline, limits(&config), tls, stopping);
-        let mut tasks = start_tasks(listener, &serving, &key_cache, feeds, retention);
+        let mut tasks = start_tasks(&serving, &key_cache, feeds, retention);
+        serving.listeners.spawn(api::serve(listener, Port::Main, serving.clone()));
         for (listener, port) in [(admin_listener, Port::Admin), (console_listener, Port::Console)] {
             if let Some((listener, _)) = listener {
-                tasks.push(tokio::spawn(api::serve(listener, port, serving.clone())));
+                serving.listeners.spawn(api::serve(listener, port, serving.clone()));
             }
         }
+        serving.listeners.close();
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
@@ -293,6 +295,7 @@ impl App {
         let deadline = Instant::now() + self.grace;
         let serving = &self.serving;
         serving.stopping.cancel();
+        serving.listeners.wait().await;
         serving.requests.close();
         // The requests, the engine and the webhooks end concurrently.
         let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
@@ -463,16 +466,14 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Starts the background tasks and the task that accepts connections.
+/// Starts the background tasks.
 fn start_tasks(
-    listener: TcpListener,
     serving: &Arc<ServerState>,
     key_cache: &Arc<KeyCache>,
     feeds: FeedWorker,
     retention: Retention,
 ) -> Vec<JoinHandle<()>> {
     vec![
-        tokio::spawn(api::serve(listener, Port::Main, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
         tokio::spawn(write_last_use_of_keys(key_cache.clone(), serving.stopping.clone())),
         tokio::spawn(retention.run(serving.stopping.clone())),

@@ -1,5 +1,7 @@
 //! Connections: how they end when the server stops, HTTP/2 and TLS.
 
+use std::io::{Read, Write};
+
 use notify_tests::{Response, ServerCertificate, TestServer, read_to_end};
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,6 +56,26 @@ async fn a_stop_completes_requests_in_flight_and_rejects_new_ones_with_503() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     stopping.await.unwrap();
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is closed");
+}
+
+/// A client whose connection was reset does not know whether its request had an effect.
+#[tokio::test]
+async fn a_stop_answers_connections_that_are_not_accepted_yet_with_503() {
+    let server = TestServer::without_providers().await;
+    // Nothing is awaited between here and the stop, so the server's task does not accept the connections.
+    let clients: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+            client.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            client
+        })
+        .collect();
+    server.stop().await;
+    for mut client in clients {
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+    }
 }
 
 #[tokio::test]

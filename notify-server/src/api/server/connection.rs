@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::json_reply::JSON_CONTENT_TYPE;
@@ -22,6 +23,9 @@ use crate::api::server::{Builder, ConnPermit, Limits, MinRate, ServerState, Stre
 /// How long clients may read responses after the server began to stop: as long as an authenticated
 /// caller may send a body.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+/// How long an idle connection stays open once the server is ready to close it. A client that has just
+/// connected sends its request within this time and gets a response instead of a reset.
+const LAST_REQUEST_WAIT: Duration = Duration::from_millis(100);
 /// A silent HTTP/2 client gets a ping after the write timeout divided by this number. The client
 /// has the rest of the write timeout to respond.
 const HTTP2_PING_SHARE: u32 = 3;
@@ -123,11 +127,9 @@ async fn drive<S>(
     let mut check =
         tokio::time::interval((shortest / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX));
     let mut is_draining = false;
-    let mut cut_off = pin!(async {
-        state.stopping.cancelled().await;
-        tokio::time::sleep(STOP_GRACE).await;
-    });
+    let mut cut_off = pin!(after(&state.stopping, STOP_GRACE));
     let mut is_cut_off = false;
+    let mut closing = pin!(after(&state.closing, LAST_REQUEST_WAIT));
     loop {
         tokio::select! {
             biased;
@@ -137,10 +139,9 @@ async fn drive<S>(
                 }
                 return;
             }
-            () = state.closing.cancelled(), if !is_draining => {
+            () = closing.as_mut(), if !is_draining => {
                 // hyper closes an idle connection without reading from its socket. A request that
-                // has arrived is read first, so that it gets a response instead of a reset.
-                tokio::task::yield_now().await;
+                // has arrived is read first.
                 if futures_util::poll!(connection.as_mut()).is_ready() {
                     return;
                 }
@@ -163,6 +164,12 @@ async fn drive<S>(
             }
         }
     }
+}
+
+/// Waits for `pause` after the token was cancelled.
+async fn after(token: &CancellationToken, pause: Duration) {
+    token.cancelled().await;
+    tokio::time::sleep(pause).await;
 }
 
 /// A guard that counts a request as in flight until the guard is dropped. It is also dropped when

@@ -7,13 +7,15 @@
 //! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or the grace
 //! period does) ──▶ connections close
 //! ```
+//!
+//! A request that has arrived gets its 503, even if its connection was never accepted or is idle: a reset
+//! would leave its client in doubt whether the request had an effect.
 
 mod connection;
 mod transfer;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,6 +38,9 @@ use crate::config::Networks;
 /// descriptors left.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The maximum number of connections that a stop accepts from the queue of a listener: the length of the
+/// queue in `TcpListener::bind`. Without a limit, clients that reconnect would keep the stop busy.
+const QUEUE_MAX: usize = 1_024;
 
 /// The maximum numbers of connections to `--admin-listen` and to `--console-listen`. They use descriptors of
 /// the reserve that `descriptors.rs` keeps.
@@ -73,6 +78,8 @@ pub(crate) struct ServerState {
     /// Cancelled when the requests in flight or the grace period have ended: closes the
     /// connections.
     pub(crate) closing: CancellationToken,
+    /// Tracks the tasks that accept connections, so that the stop can wait until each has accepted its queue.
+    pub(crate) listeners: TaskTracker,
     /// Tracks all connections, so that the stop can wait for them.
     pub(crate) connections: TaskTracker,
     /// Tracks all requests in flight, so that the stop can wait for them before it closes
@@ -101,6 +108,7 @@ impl ServerState {
             tls,
             stopping,
             closing: CancellationToken::new(),
+            listeners: TaskTracker::new(),
             connections: TaskTracker::new(),
             requests: TaskTracker::new(),
             permits: ConnPermits::new(&limits),
@@ -120,66 +128,89 @@ impl ServerState {
     }
 }
 
-/// Accepts the connections of one address until [`ServerState::stopping`] is cancelled. The accepted connections stay
-/// open until [`ServerState::closing`] is cancelled.
+/// Accepts the connections of one address until [`ServerState::stopping`] is cancelled, and then those that
+/// are already in the listener's queue. The accepted connections stay open until
+/// [`ServerState::closing`] is cancelled.
 pub(crate) async fn serve(listener: TcpListener, port: Port, state: Arc<ServerState>) {
-    let builder = Arc::new(connection::builder(&state.limits));
+    let acceptor = Acceptor { builder: Arc::new(connection::builder(&state.limits)), port, state };
+    let state = &acceptor.state;
     let permits = state.permits(port);
     let mut prune = tokio::time::interval(PRUNE_INTERVAL);
     let (mut crowded_log, mut failure_log) = (LogThrottle::default(), LogThrottle::default());
     let mut pause = ACCEPT_PAUSE_MIN;
+    // An accepted connection that waits for a permit. Further connections stay in the listener's queue.
+    let mut waiting: Option<(TcpStream, SocketAddr)> = None;
     loop {
-        let mut accepting = pin!(accept(&listener, permits, &mut crowded_log));
-        let accepted = loop {
-            tokio::select! {
-                () = state.stopping.cancelled() => return,
-                _ = prune.tick() => state.pipeline.prune(),
-                accepted = &mut accepting => break accepted,
+        tokio::select! {
+            () = state.stopping.cancelled() => break,
+            _ = prune.tick() => state.pipeline.prune(),
+            permit = permits.acquire(&mut crowded_log), if waiting.is_some() => {
+                let (Some((stream, peer)), Some(permit)) = (waiting.take(), permit) else { return };
+                acceptor.start(stream, peer.ip(), permit);
             }
-        };
-        match accepted {
-            Ok(Accepted { stream, peer, permit }) => {
-                pause = ACCEPT_PAUSE_MIN;
-                // Responses are written as a whole; waiting to fill a packet only delays them.
-                let _ = stream.set_nodelay(true);
-                if let Some(permit) = permits.assign(permit, peer.ip(), &state.limits) {
-                    let connection = Connection { stream, peer: peer.ip(), port, permit };
-                    let connections = state.connections.clone();
-                    let (state, builder) = (state.clone(), builder.clone());
-                    connections.spawn(async move { connection.run(&state, &builder).await });
+            accepted = listener.accept(), if waiting.is_none() => match accepted {
+                Ok(connection) => {
+                    pause = ACCEPT_PAUSE_MIN;
+                    waiting = Some(connection);
                 }
-            }
-            Err(error) => {
-                if failure_log.try_acquire() {
-                    tracing::warn!(%error, "accepting connections failed, will retry");
+                Err(error) => {
+                    if failure_log.try_acquire() {
+                        tracing::warn!(%error, "accepting connections failed, will retry");
+                    }
+                    let _ = tokio::time::timeout(pause, state.stopping.cancelled()).await;
+                    pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
-            }
+            },
+        }
+    }
+    let queue = Queue::new(listener);
+    for (stream, peer) in waiting.into_iter().chain(queue).take(QUEUE_MAX) {
+        // A server that is full resets the connection.
+        let Some(permit) = permits.try_acquire() else { return };
+        acceptor.start(stream, peer.ip(), permit);
+    }
+}
+
+/// Starts the accepted connections of one address.
+struct Acceptor {
+    builder: Arc<Builder>,
+    port: Port,
+    state: Arc<ServerState>,
+}
+
+impl Acceptor {
+    fn start(&self, stream: TcpStream, peer: IpAddr, permit: FreePermit) {
+        // Responses are written as a whole; waiting to fill a packet only delays them.
+        let _ = stream.set_nodelay(true);
+        let permits = self.state.permits(self.port);
+        if let Some(permit) = permits.assign(permit, peer, &self.state.limits) {
+            let connection = Connection { stream, peer, port: self.port, permit };
+            let (state, builder) = (self.state.clone(), self.builder.clone());
+            self.state.connections.spawn(async move { connection.run(&state, &builder).await });
         }
     }
 }
 
-/// An accepted connection with its permit.
-struct Accepted {
-    stream: TcpStream,
-    peer: SocketAddr,
-    permit: FreePermit,
+/// The connections that the kernel has completed and nobody has accepted yet.
+struct Queue(Option<std::net::TcpListener>);
+
+impl Queue {
+    /// tokio's listener remembers that its queue was empty until it hears otherwise, so the queue is read
+    /// without it.
+    fn new(listener: TcpListener) -> Self {
+        Self(listener.into_std().ok())
+    }
 }
 
-/// Accepts the next connection. While the connection waits for a permit, further connections stay
-/// in the listener's queue.
-async fn accept(
-    listener: &TcpListener,
-    permits: &ConnPermits,
-    crowded_log: &mut LogThrottle,
-) -> std::io::Result<Accepted> {
-    let (stream, peer) = listener.accept().await?;
-    let permit = permits
-        .acquire(crowded_log)
-        .await
-        .ok_or_else(|| std::io::Error::other("there are no permits"))?;
-    Ok(Accepted { stream, peer, permit })
+impl Iterator for Queue {
+    type Item = (TcpStream, SocketAddr);
+
+    /// Does not wait: tokio's listener made the socket non-blocking. A failure ends the queue.
+    fn next(&mut self) -> Option<Self::Item> {
+        let (stream, peer) = self.0.as_ref()?.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, peer))
+    }
 }
 
 /// The address as an origin: scheme, host and port.
@@ -285,6 +316,11 @@ impl ConnPermits {
         };
         self.is_crowded.store(false, Ordering::Relaxed);
         acquired.ok().map(FreePermit)
+    }
+
+    /// A permit, if one is free.
+    pub(super) fn try_acquire(&self) -> Option<FreePermit> {
+        self.free.clone().try_acquire_owned().ok().map(FreePermit)
     }
 
     /// Assigns a permit to the address of a connection; `None` if the address has too many
