@@ -28,6 +28,9 @@ pub struct EngineConfig {
     pub max_unacked_without_dedup: usize,
     /// Most devices of one page.
     pub page_rows: u32,
+    /// Most devices of a page whose messages `max_unacked_without_dedup` limits, if that is less than `page_rows`.
+    /// Such a page is slow, and pages of other notifications may have to wait for it.
+    pub page_rows_without_dedup: u32,
     /// Most batches with a condition that are read at the same time. Such a read keeps a core busy, so the
     /// default is half of the cores.
     pub searches_max: usize,
@@ -82,7 +85,8 @@ impl Default for EngineConfig {
         Self {
             max_unacked: MAX_UNACKED_DEFAULT,
             max_unacked_without_dedup: MAX_UNACKED_WITHOUT_DEDUP_DEFAULT,
-            page_rows: 1_000,
+            page_rows: 2_000,
+            page_rows_without_dedup: 250,
             searches_max: (available_parallelism().map_or(1, usize::from) / 2).max(1),
             checkpoint_outcomes: 500,
             checkpoint_every: Duration::from_millis(50),
@@ -107,6 +111,15 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
+    /// Most devices of a page.
+    pub(super) fn page_rows_of(&self, supports_dedup: bool) -> u32 {
+        if supports_dedup {
+            self.page_rows
+        } else {
+            self.page_rows.min(self.page_rows_without_dedup)
+        }
+    }
+
     /// Most of the messages that [`Self::max_unacked_without_dedup`] limits in one lane: three quarters, so that a
     /// provider that does not answer leaves permits for other lanes.
     pub(super) fn lane_unacked_without_dedup_max(&self) -> usize {

@@ -303,8 +303,8 @@ impl LaneTask {
             return Ok(PageRead::NotBefore(until));
         }
         let search = context.search_permit(&dispatch.row).await;
-        let mut batch =
-            context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
+        let rows = context.config.page_rows_of(dispatch.supports_dedup());
+        let mut batch = context.store.read_batch(&dispatch.row, from, rows).await?;
         drop(search);
         let targets = |device: &AudienceDevice| dispatch.targets(device);
         let has_target = batch.devices.iter().any(targets);

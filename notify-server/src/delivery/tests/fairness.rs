@@ -1,8 +1,10 @@
 //! Many concurrent notifications (hazards 11 and 18).
 
-use notify_core::{CreateNotification, NotificationStatus};
+use notify_core::{
+    CreateNotification, NotificationContent, NotificationStatus, Platform, ProviderKind,
+};
 
-use super::rig::{Rig, ScriptedAnswer, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 
 #[tokio::test]
 async fn a_small_notification_is_not_delayed_by_a_large_one() {
@@ -36,6 +38,40 @@ async fn a_small_notification_is_not_delayed_by_a_large_one() {
     let journal = rig.provider.journal();
     let place = journal.iter().position(|token| token == "token-friend").unwrap();
     assert!(place < 500, "it was sent as number {place} of {}", journal.len());
+    rig.stop().await;
+}
+
+/// Chats are slow, so their pages are small: a page of another notification waits for one of them.
+#[tokio::test]
+async fn a_page_of_chats_is_small_so_that_another_notification_does_not_wait_for_long() {
+    let mut rig = Rig::new(1).await;
+    rig.config.page_rows = 600;
+    rig.config.page_rows_without_dedup = 50;
+    rig.config.lane_devices_max = 100;
+    let chats = FakeProvider::new(4);
+    rig.configure(ProviderKind::Telegram, Some(chats.clone())).await;
+    for number in 0..600 {
+        rig.chat(&format!("c{number:03}"), &format!("1{number:03}")).await;
+    }
+    rig.tag("c599", "friend", true).await;
+    chats.script(|_, _| ScriptedAnswer::Held(delivered()));
+    rig.start();
+    rig.broadcast_to(Platform::ChatApp).await;
+    chats.arrived(1).await;
+    let small = rig
+        .accept(CreateNotification {
+            content: NotificationContent {
+                tags: Some(vec!["friend".into()]),
+                ..NotificationContent::default()
+            },
+            ..CreateNotification::to_platforms([Platform::ChatApp], "You have mail")
+        })
+        .await;
+    chats.release();
+    rig.until(&small, |record| record.status == NotificationStatus::Completed).await;
+    let journal = chats.journal();
+    let place = journal.iter().position(|chat| chat == "1599").unwrap();
+    assert!(place < 300, "it was sent as number {place} of {}", journal.len());
     rig.stop().await;
 }
 
