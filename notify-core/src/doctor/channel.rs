@@ -6,6 +6,10 @@ use crate::{
     App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView, Timestamp, pluralize,
 };
 
+/// The reason if a server cannot open the stored credentials, since it has another master key. The provider was
+/// not asked.
+const CREDENTIALS_UNREADABLE: &str = "credentials_cannot_be_opened";
+
 /// A finding if the application is suspended.
 pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     let hint = format!("`notify apps update {} --status active` activates it", app.id);
@@ -48,6 +52,20 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
             let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
             Finding::warning("channel", &about, detail).with_hint(hint)
+        }
+        ProviderStatus::AuthRejected { reason, probe_at }
+            if reason.as_deref() == Some(CREDENTIALS_UNREADABLE) =>
+        {
+            let detail = format!(
+                "a server cannot open the stored credentials with its master key: deliveries are held; \
+                 next probe at {}",
+                probe_at.to_rfc3339()
+            );
+            let hint = format!(
+                "start all servers with the same master key; if it is lost, run {}; then {resume}",
+                hints::put_command(provider, argument)
+            );
+            Finding::failed("channel", &about, detail).with_hint(hint)
         }
         ProviderStatus::AuthRejected { reason, probe_at } => {
             let reason = reason.as_deref().unwrap_or("a probe is in flight");
@@ -214,6 +232,15 @@ mod tests {
                 format!(
                     "the provider refuses the server's credentials (InvalidProviderToken): deliveries \
                      are held; next probe at {at}"
+                ),
+            ),
+            (
+                true,
+                rejected("credentials_cannot_be_opened"),
+                Status::Failed,
+                format!(
+                    "a server cannot open the stored credentials with its master key: deliveries are \
+                     held; next probe at {at}"
                 ),
             ),
             (

@@ -110,8 +110,8 @@ async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
 async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
     ensure!(
         config.database_url.is_none(),
-        "a PostgreSQL database is copied by its own tool: pg_dump --format=custom; keep the master \
-         key too, in another place"
+        "a PostgreSQL database is copied by its own tool: pg_dump --format=custom --schema=NAME, by \
+         default the schema public; keep the master key too, in another place"
     );
     let database = config.database_path();
     ensure!(database.exists(), "there is no database at {}", database.display());

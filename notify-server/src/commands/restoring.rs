@@ -31,9 +31,9 @@ const OPEN: [NotificationStatus; 3] =
 pub(super) async fn run(config: &Config, restore: Restore) -> anyhow::Result<()> {
     ensure!(
         config.database_url.is_none(),
-        "a PostgreSQL database is restored by its own tool, pg_restore, into an empty schema. To put this \
-         backup into PostgreSQL, restore it without --database-url into a folder, then run \
-         `notify-server move`"
+        "a PostgreSQL database is restored by its own tool, pg_restore, into a database without the \
+         schema. To put this backup into PostgreSQL, restore it without --database-url into a folder, \
+         then run `notify-server move`"
     );
     let database = config.database_path();
     let file = restore.file.clone();

@@ -38,9 +38,9 @@ pub struct EngineConfig {
     pub checkpoint_outcomes: usize,
     /// Time after which a task of retries or of single devices commits the outcomes that it has.
     pub checkpoint_every: Duration,
-    /// Interval at which a page commits fewer than `checkpoint_outcomes` outcomes; not zero. Its multiples count
-    /// from the start of the engine and are the same for all pages, so that their checkpoints share a
-    /// transaction. The first outcome waits for at least half an interval.
+    /// A page with fewer than `checkpoint_outcomes` outcomes commits at multiples of this interval since the
+    /// start of the engine, so that the checkpoints of all pages share a transaction. Its first outcome waits
+    /// for at least half an interval. Not zero.
     pub page_checkpoint_every: Duration,
     /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,
@@ -51,7 +51,7 @@ pub struct EngineConfig {
     pub heartbeat_ms: i64,
     /// Greatest age of an address when it is used, in milliseconds (hazard 8 of docs/delivery.md).
     pub address_age_ms_max: i64,
-    /// Most devices that one lane reads ahead.
+    /// Number of waiting devices at which a lane opens no further page. The last page may exceed it.
     pub lane_devices_max: usize,
     /// Most open pages of one lane.
     pub lane_pages_max: usize,

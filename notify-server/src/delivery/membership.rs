@@ -109,7 +109,7 @@ impl Membership {
     }
 }
 
-/// Sends heartbeats until the engine ends, and requests recovery when another server died.
+/// Sends heartbeats until the engine ends, and requests recovery when another server left work behind.
 pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
     let (lease_ms, every_ms) = (context.config.lease_ms, context.config.heartbeat_ms);
     while !context.ended.is_cancelled() {
@@ -128,7 +128,7 @@ pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
                     context.on_membership_change();
                 }
                 if cluster.has_orphans {
-                    tracing::warn!("a server died; taking over its work");
+                    tracing::info!("another server stopped or died: taking over its work");
                     context.request_recovery();
                 }
                 context.wake.notify_one();

@@ -1,7 +1,7 @@
 //! The delivery engine: from an accepted notification to the outcome of every device.
 //!
 //! The engine has three principles. First, an audience is a query and not a million rows: accepting a
-//! notification writes one row. Second, the engine works in pages of about a thousand devices. A
+//! notification writes one row. Second, the engine works in pages of at most 2,000 devices. A
 //! cursor claims each page, and checkpoints commit its outcomes, so that a crash repeats only the
 //! deliveries that were in flight. Third, one function holds the retry policy: [`decide`] maps a
 //! provider's answer to what happens next.

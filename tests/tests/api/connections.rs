@@ -66,6 +66,7 @@ async fn a_stop_answers_connections_that_are_not_accepted_yet_with_503() {
     let clients: Vec<_> = (0..20)
         .map(|_| {
             let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
             client.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
             client
         })

@@ -247,8 +247,8 @@ fn unregistered() -> ScriptedResponse {
 #[tokio::test]
 async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
     const CROWD: u64 = 5_000;
-    /// A lane that is stopped reads this many devices ahead, in pages of 1,000, and no more.
-    const READ_AHEAD: RangeInclusive<u64> = 2_000..=3_000;
+    /// A lane that is stopped reads this many devices ahead, in pages of 2,000, and no more.
+    const READ_AHEAD: RangeInclusive<u64> = 2_000..=4_000;
     let server = ManualServer::start_with(|_, _| {}).await?;
     let bad = ScriptedResponse::reason("BadDeviceToken");
     register(&server.client, (0..CROWD).map(|seed| ios(seed, &bad))).await?;

@@ -23,8 +23,8 @@ use crate::api::server::{Builder, ConnPermit, Limits, MinRate, ServerState, Stre
 /// How long clients may read responses after the server began to stop: as long as an authenticated
 /// caller may send a body.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// How long an idle connection stays open once the server is ready to close it. A client that has just
-/// connected sends its request within this time and gets a response instead of a reset.
+/// How long a connection stays open after `closing` was cancelled, so that a client that has just connected
+/// can still send its request and get a response instead of a reset.
 const LAST_REQUEST_WAIT: Duration = Duration::from_millis(100);
 /// A silent HTTP/2 client gets a ping after the write timeout divided by this number. The client
 /// has the rest of the write timeout to respond.
@@ -72,9 +72,13 @@ impl Connection {
         match &state.tls {
             None => drive(stream, (peer, port), state, builder).await,
             Some(acceptor) => {
-                let handshake = acceptor.accept(stream);
                 let limit = state.limits.header_timeout;
-                match tokio::time::timeout(limit, handshake).await {
+                let handshake = tokio::time::timeout(limit, acceptor.accept(stream));
+                let result = tokio::select! {
+                    result = handshake => result,
+                    () = after(&state.closing, LAST_REQUEST_WAIT) => return,
+                };
+                match result {
                     Ok(Ok(stream)) => drive(stream, (peer, port), state, builder).await,
                     Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                     Err(_) => tracing::debug!("TLS handshake timed out"),
@@ -141,7 +145,7 @@ async fn drive<S>(
             }
             () = closing.as_mut(), if !is_draining => {
                 // hyper closes an idle connection without reading from its socket. A request that
-                // has arrived is read first.
+                // has arrived since the poll above is read first.
                 if futures_util::poll!(connection.as_mut()).is_ready() {
                     return;
                 }

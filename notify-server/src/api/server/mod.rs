@@ -4,12 +4,13 @@
 //! The server stops in these steps:
 //!
 //! ```text
-//! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or the grace
-//! period does) ──▶ connections close
+//! stop ──▶ accept the queue, then no new connections ──▶ new requests get 503 ──▶ requests in flight
+//! end (or the grace period does) ──▶ connections close
 //! ```
 //!
-//! A request that has arrived gets its 503, even if its connection was never accepted or is idle: a reset
-//! would leave its client in doubt whether the request had an effect.
+//! A request that has arrived gets its 503, even if its connection is idle or still in the listener's queue.
+//! After a reset, its client would not know whether the request had an effect. Only connections above
+//! the limits are reset.
 
 mod connection;
 mod transfer;
@@ -38,8 +39,8 @@ use crate::config::Networks;
 /// descriptors left.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The maximum number of connections that a stop accepts from the queue of a listener: the length of the
-/// queue in `TcpListener::bind`. Without a limit, clients that reconnect would keep the stop busy.
+/// The maximum number of connections that a stop accepts from the queue of a listener, which is shorter.
+/// Without a limit, clients that reconnect would delay the stop.
 const QUEUE_MAX: usize = 1_024;
 
 /// The maximum numbers of connections to `--admin-listen` and to `--console-listen`. They use descriptors of
@@ -73,7 +74,8 @@ pub(crate) struct ServerState {
     pub(crate) limits: Limits,
     /// Does the TLS handshake, if TLS is configured.
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Cancelled when the server stops: it accepts no more connections and refuses new requests.
+    /// Cancelled when the server stops: it accepts only what is in the queues of its listeners, and refuses
+    /// new requests.
     pub(crate) stopping: CancellationToken,
     /// Cancelled when the requests in flight or the grace period have ended: closes the
     /// connections.
@@ -163,8 +165,7 @@ pub(crate) async fn serve(listener: TcpListener, port: Port, state: Arc<ServerSt
             },
         }
     }
-    let queue = Queue::new(listener);
-    for (stream, peer) in waiting.into_iter().chain(queue).take(QUEUE_MAX) {
+    for (stream, peer) in waiting.into_iter().chain(queued(listener)).take(QUEUE_MAX) {
         // A server that is full resets the connection.
         let Some(permit) = permits.try_acquire() else { return };
         acceptor.start(stream, peer.ip(), permit);
@@ -191,26 +192,15 @@ impl Acceptor {
     }
 }
 
-/// The connections that the kernel has completed and nobody has accepted yet.
-struct Queue(Option<std::net::TcpListener>);
-
-impl Queue {
-    /// tokio's listener remembers that its queue was empty until it hears otherwise, so the queue is read
-    /// without it.
-    fn new(listener: TcpListener) -> Self {
-        Self(listener.into_std().ok())
-    }
-}
-
-impl Iterator for Queue {
-    type Item = (TcpStream, SocketAddr);
-
-    /// Does not wait: tokio's listener made the socket non-blocking. A failure ends the queue.
-    fn next(&mut self) -> Option<Self::Item> {
-        let (stream, peer) = self.0.as_ref()?.accept().ok()?;
+/// Accepts the connections in the listener's queue, without waiting. A failure ends the iteration. tokio's
+/// `accept` would wait for the next event, so the socket, which is non-blocking, is used without tokio.
+fn queued(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
+    let listener = listener.into_std().ok();
+    std::iter::from_fn(move || {
+        let (stream, peer) = listener.as_ref()?.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some((TcpStream::from_std(stream).ok()?, peer))
-    }
+    })
 }
 
 /// The address as an origin: scheme, host and port.

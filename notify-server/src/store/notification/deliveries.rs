@@ -37,7 +37,7 @@ impl DeliveryFilter {
 
 /// The most pages whose counters one request reads.
 const PAGES_SEEN_MAX: usize = 10_000;
-/// The most pages whose deliveries one request reads. A page has about a thousand devices.
+/// The most pages whose deliveries one request reads. A page has at most 2,000 devices.
 pub(in crate::store) const PAGES_READ_MAX: usize = 16;
 
 /// Lists the next deliveries of a notification.

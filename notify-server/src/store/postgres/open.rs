@@ -88,10 +88,10 @@ pub enum OpenError {
         #[source]
         source: Moved,
     },
-    /// No schema of the search path exists.
+    /// No schema of the search path exists, or the user may not use it.
     #[error(
-        "{place} has no schema of the search path: create it, or name another one in the url \
-         (options=-csearch_path%3DNAME)"
+        "{place} has no schema of the search path that its user may use: create it, grant it to the \
+         user, or name another one in the url (options=-csearch_path%3DNAME)"
     )]
     NoSchema {
         /// The host, port and name of the database.
