@@ -288,9 +288,10 @@ impl App {
         }
     }
 
-    /// Stops the server. It accepts the connections in the queues of its listeners and no others, responds with 503 to new requests, waits up
-    /// to `--shutdown-grace` for requests and messages in flight, and closes the store. Returns
-    /// false if requests or messages were still in flight at the end of that time.
+    /// Stops the server. It accepts the connections in the queues of its listeners and no others,
+    /// responds with 503 to new requests, waits up to `--shutdown-grace` for requests and messages in
+    /// flight, and closes the store. Returns false if requests or messages were still in flight at the
+    /// end of that time.
     pub async fn stop(self) -> bool {
         let deadline = Instant::now() + self.grace;
         let serving = &self.serving;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::error::ApiError;
 use crate::api::pipeline::MemoryPermit;
-use crate::api::server::MinRate;
+use crate::api::server::{MinRate, after};
 
 /// The limits of one body.
 pub(super) struct BodyLimits<'a> {
@@ -39,11 +39,7 @@ where
     if body.size_hint().lower() > limits.bytes_max as u64 {
         return Err(ApiError::TooLarge { limit_bytes: limits.bytes_max });
     }
-    let (stopping, grace) = (limits.stopping, limits.stop_grace);
-    let cut_off = async {
-        stopping.cancelled().await;
-        tokio::time::sleep(grace).await;
-    };
+    let cut_off = after(limits.stopping, limits.stop_grace);
     tokio::select! {
         // The body comes first: a body that has arrived completely is read even if the server stops
         // at the same moment.

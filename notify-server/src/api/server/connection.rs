@@ -171,7 +171,7 @@ async fn drive<S>(
 }
 
 /// Waits for `pause` after the token was cancelled.
-async fn after(token: &CancellationToken, pause: Duration) {
+pub(crate) async fn after(token: &CancellationToken, pause: Duration) {
     token.cancelled().await;
     tokio::time::sleep(pause).await;
 }

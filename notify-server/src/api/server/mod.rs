@@ -24,13 +24,14 @@ use std::time::Duration;
 use futures_util::future::{AbortHandle, Abortable};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
+pub(crate) use self::connection::after;
 pub(crate) use self::transfer::{MinRate, ResponseBody};
 use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline, Port};
 use crate::config::Networks;
@@ -289,10 +290,9 @@ impl ConnPermits {
     /// Waits until a permit is free and returns it. The caller accepts no further connection in the
     /// meantime: new connections wait in the listener's queue. `None` if the semaphore is closed.
     pub(super) async fn acquire(&self, crowded_log: &mut LogThrottle) -> Option<FreePermit> {
-        let acquired = match self.free.clone().try_acquire_owned() {
-            Ok(permit) => Ok(permit),
-            Err(TryAcquireError::Closed) => return None,
-            Err(TryAcquireError::NoPermits) => {
+        let permit = match self.try_acquire() {
+            Some(permit) => permit,
+            None => {
                 if crowded_log.try_acquire() {
                     tracing::warn!(
                         connections_max = self.connections_max,
@@ -301,11 +301,11 @@ impl ConnPermits {
                     );
                 }
                 self.is_crowded.store(true, Ordering::Relaxed);
-                self.free.clone().acquire_owned().await
+                FreePermit(self.free.clone().acquire_owned().await.ok()?)
             }
         };
         self.is_crowded.store(false, Ordering::Relaxed);
-        acquired.ok().map(FreePermit)
+        Some(permit)
     }
 
     /// A permit, if one is free.
