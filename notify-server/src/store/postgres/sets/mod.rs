@@ -344,12 +344,16 @@ impl Queue {
     }
 }
 
-/// The queues of all kinds.
+/// The rows that wait, and the threads that wait for them.
 #[derive(Default)]
 struct Queues {
     queues: [Queue; KINDS],
     /// The kind that is looked at first, so that each has its turn.
     next: usize,
+    /// The waiting threads. The last one began to wait last.
+    idle: Vec<usize>,
+    /// The thread that was taken from `idle` and does not run yet. Only that thread clears it.
+    woken: Option<usize>,
     is_closed: bool,
 }
 
@@ -372,11 +376,101 @@ impl Queues {
     }
 }
 
+/// The queues, shared with the threads that write the sets.
+#[derive(Default)]
+struct SharedQueues {
+    state: Mutex<Queues>,
+    /// One for each thread. Notified when there may be a set to take, and when the queues are closed.
+    changed: [Condvar; WRITERS_MAX],
+}
+
+impl SharedQueues {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, kind: SetKind, waiting: Waiting) -> Result<(), StoreError> {
+        let mut queues = self.lock();
+        if queues.is_closed {
+            return Err(unavailable("the store is closed"));
+        }
+        let queue = &mut queues.queues[kind as usize];
+        if queue.waiting.len() >= WRITES_WAITING_MAX {
+            return Err(unavailable("too many writes are waiting"));
+        }
+        queue.waiting.push_back(waiting);
+        if queue.wakes_a_thread() {
+            self.wake_one(queues);
+        }
+        Ok(())
+    }
+
+    /// Wakes the thread that began to wait last, because its data and that of its PostgreSQL process
+    /// are most likely still in the caches of the CPU. Does nothing while a woken thread does not run
+    /// yet: that thread looks at all queues, and wakes another one if a further set waits.
+    fn wake_one(&self, mut queues: MutexGuard<'_, Queues>) {
+        if queues.woken.is_some() {
+            return;
+        }
+        let Some(thread) = queues.idle.pop() else { return };
+        queues.woken = Some(thread);
+        drop(queues);
+        self.changed[thread].notify_one();
+    }
+
+    /// Waits for a set. `thread` is the index of the caller. Returns `None` when the queues are closed
+    /// and empty.
+    fn next_set(&self, thread: usize) -> Option<(usize, Vec<Waiting>)> {
+        let mut queues = self.lock();
+        loop {
+            let now = Instant::now();
+            let set = queues.take(now);
+            if set.is_some() || queues.is_closed {
+                queues.idle.retain(|idle| *idle != thread);
+                if queues.ready_at().is_some() {
+                    // Another thread waits for the next set in place of this one.
+                    self.wake_one(queues);
+                }
+                return set;
+            }
+            let ready_at = queues.ready_at();
+            // After a wait that found nothing, the thread keeps its place.
+            if !queues.idle.contains(&thread) {
+                queues.idle.push(thread);
+            }
+            let changed = &self.changed[thread];
+            queues = match ready_at {
+                Some(ready_at) => {
+                    let left = ready_at.saturating_duration_since(now);
+                    changed.wait_timeout(queues, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => changed.wait(queues).unwrap_or_else(PoisonError::into_inner),
+            };
+            if queues.woken == Some(thread) {
+                queues.woken = None;
+            }
+        }
+    }
+
+    /// Records the end of a set of the kind.
+    fn end_set(&self, kind: usize, last: LastSet) {
+        let mut queues = self.lock();
+        let queue = &mut queues.queues[kind];
+        queue.writing -= 1;
+        queue.last = Some(last);
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        for changed in &self.changed {
+            changed.notify_one();
+        }
+    }
+}
+
 /// What the threads share.
 struct Shared {
-    queues: Mutex<Queues>,
-    /// Notified when there may be a set to take, and when the queues are closed.
-    changed: Condvar,
+    queues: SharedQueues,
     /// Whether every set fails, for tests.
     #[cfg(any(test, feature = "testing"))]
     are_failing: AtomicBool,
@@ -388,40 +482,6 @@ struct Shared {
     faults: Arc<Faults>,
     resync_requested: Arc<AtomicBool>,
     statistics: Statistics,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a set; `None` when the queues are closed and empty.
-    fn next_set(&self) -> Option<(usize, Vec<Waiting>)> {
-        let mut queues = self.lock();
-        loop {
-            let now = Instant::now();
-            if let Some(set) = queues.take(now) {
-                if queues.ready_at().is_some() {
-                    // Another thread waits for the next set in place of this one.
-                    self.changed.notify_one();
-                }
-                return Some(set);
-            }
-            if queues.is_closed {
-                return None;
-            }
-            queues = match queues.ready_at() {
-                Some(ready_at) => {
-                    let left = ready_at.saturating_duration_since(now);
-                    self.changed
-                        .wait_timeout(queues, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-                None => self.changed.wait(queues).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
-    }
 }
 
 /// The threads that write sets.
@@ -439,8 +499,7 @@ impl SetWriters {
         busy: &Arc<AtomicU64>,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            queues: Mutex::default(),
-            changed: Condvar::new(),
+            queues: SharedQueues::default(),
             #[cfg(any(test, feature = "testing"))]
             are_failing: AtomicBool::new(false),
             writer: Arc::clone(writer),
@@ -452,9 +511,9 @@ impl SetWriters {
             statistics: Statistics::default(),
         });
         let mut threads = Vec::new();
-        for _ in 0..WRITERS_MAX {
-            let mut set_writer =
-                SetWriter { shared: Arc::clone(&shared), source: source.clone(), connection: None };
+        for index in 0..WRITERS_MAX {
+            let (shared, source) = (Arc::clone(&shared), source.clone());
+            let mut set_writer = SetWriter { index, shared, source, connection: None };
             let thread = std::thread::Builder::new()
                 .name("store-set-writer".to_owned())
                 .spawn(move || set_writer.run())?;
@@ -487,34 +546,17 @@ impl SetWriters {
             self.shared.writer.send(job)?;
         } else {
             let (arrived_at, weight) = (Instant::now(), row.weight());
-            self.send(R::KIND, Waiting { arrived_at, row, weight, kind: Kind::of::<R>(), job })?;
+            self.shared
+                .queues
+                .send(R::KIND, Waiting { arrived_at, row, weight, kind: Kind::of::<R>(), job })?;
         }
         result.wait().await.map(unpack)
-    }
-
-    fn send(&self, kind: SetKind, waiting: Waiting) -> Result<(), StoreError> {
-        let mut queues = self.shared.lock();
-        if queues.is_closed {
-            return Err(unavailable("the store is closed"));
-        }
-        let queue = &mut queues.queues[kind as usize];
-        if queue.waiting.len() >= WRITES_WAITING_MAX {
-            return Err(unavailable("too many writes are waiting"));
-        }
-        queue.waiting.push_back(waiting);
-        let wakes_a_thread = queue.wakes_a_thread();
-        drop(queues);
-        if wakes_a_thread {
-            self.shared.changed.notify_one();
-        }
-        Ok(())
     }
 
     /// Finishes the waiting sets and ends the threads. Blocks until the threads have ended. Later
     /// writes fail.
     pub(in crate::store) fn stop(&self) {
-        self.shared.lock().is_closed = true;
-        self.shared.changed.notify_all();
+        self.shared.queues.close();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -541,6 +583,8 @@ enum SetResult {
 
 /// The state of a thread that writes sets.
 struct SetWriter {
+    /// The number of the thread.
+    index: usize,
     shared: Arc<Shared>,
     source: WriterSource,
     /// `None` before the first set, and after a failure that leaves the state of the connection
@@ -551,20 +595,16 @@ struct SetWriter {
 impl SetWriter {
     /// Writes sets until the queues are closed and empty.
     fn run(&mut self) {
-        while let Some((kind, set)) = self.shared.next_set() {
+        while let Some((kind, set)) = self.shared.queues.next_set(self.index) {
             let (rows, began_at) = (set.len(), Instant::now());
             let grown_table = self.write(set);
             let ended_at = Instant::now();
-            let last = LastSet { rows, took: ended_at - began_at, ended_at };
-            let mut queues = self.shared.lock();
-            let queue = &mut queues.queues[kind];
-            queue.writing -= 1;
-            queue.last = Some(last);
-            drop(queues);
+            let queues = &self.shared.queues;
+            queues.end_set(kind, LastSet { rows, took: ended_at - began_at, ended_at });
             if let (Some((table, writes)), Some(connection)) = (grown_table, &self.connection) {
                 // Rows of the kind may have waited for this set. Another thread takes them, because
                 // this one analyzes the table first.
-                self.shared.changed.notify_one();
+                queues.wake_one(queues.lock());
                 // If this fails, PostgreSQL renews the statistics later.
                 let _ = statistics::renew(connection, table, writes);
             }
@@ -765,5 +805,66 @@ mod tests {
         assert_eq!(ready_after(Gather::Fixed(ms(2)), 1, last(30, 2), zero), 2);
         assert_eq!(ready_after(Gather::Fixed(ms(2)), 64, None, zero), 0);
         assert_eq!(ready_after(Gather::NONE, 1, last(30, 2), zero), 0);
+    }
+
+    /// A write of a device's last-seen time, whose result nobody reads.
+    fn last_seen() -> Waiting {
+        let scope = WriteScope::app(crate::store::AppNo(1));
+        let (job, _) = Job::new(WriteLastSeen::OPERATION, scope, Box::new(|_| Ok(pack(()))));
+        let kind = Kind::of::<WriteLastSeen>();
+        Waiting { arrived_at: Instant::now(), row: Arc::new(()), weight: 1, kind, job }
+    }
+
+    /// Only a failing test waits this long.
+    const WAIT_MAX: Duration = Duration::from_secs(30);
+
+    fn wait_for_idle(queues: &SharedQueues, count: usize) {
+        let until = Instant::now() + WAIT_MAX;
+        while queues.lock().idle.len() < count {
+            assert!(Instant::now() < until, "{count} threads do not wait");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_thread_that_began_to_wait_last_writes_the_next_set() {
+        let queues = Arc::new(SharedQueues::default());
+        let (taken, sets) = std::sync::mpsc::channel();
+        let mut threads = Vec::new();
+        for index in 0..WRITERS_MAX {
+            let (queues_of_thread, taken) = (Arc::clone(&queues), taken.clone());
+            threads.push(std::thread::spawn(move || {
+                while let Some((kind, set)) = queues_of_thread.next_set(index) {
+                    let _ = taken.send((index, set.len()));
+                    let ended_at = Instant::now();
+                    let last = LastSet { rows: 1, took: Duration::ZERO, ended_at };
+                    queues_of_thread.end_set(kind, last);
+                }
+            }));
+            wait_for_idle(&queues, index + 1);
+        }
+        for _ in 0..100 {
+            queues.send(SetKind::LastSeen, last_seen()).unwrap();
+            assert_eq!(sets.recv_timeout(WAIT_MAX), Ok((WRITERS_MAX - 1, 1)));
+            wait_for_idle(&queues, WRITERS_MAX);
+        }
+        queues.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn no_thread_is_woken_while_another_one_wakes_up() {
+        let queues = SharedQueues::default();
+        queues.lock().idle.extend([0, 1]);
+        for kind in [SetKind::LastSeen, SetKind::Accept] {
+            queues.send(kind, last_seen()).unwrap();
+            let state = queues.lock();
+            assert_eq!((state.woken, &*state.idle), (Some(1), &[0][..]));
+        }
+        // It takes one of the sets, and wakes the other thread for the other set.
+        queues.lock().woken = None;
+        assert!(queues.next_set(1).is_some());
+        let state = queues.lock();
+        assert_eq!((state.woken, &*state.idle), (Some(0), &[][..]));
     }
 }
