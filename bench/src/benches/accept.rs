@@ -196,9 +196,6 @@ fn give_attributes(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// More devices than can be registered in a millisecond.
-const NEW_DEVICES_PER_MS: u64 = 1_000;
-
 fn health() -> MakeRequest {
     Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""))
 }
@@ -230,10 +227,9 @@ pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make
 }
 
 /// Makes registrations of new devices. They are disabled by their users, so that no later fan-out sends to
-/// them.
-pub(crate) fn new_devices(seed: &Seed) -> MakeRequest {
-    // No other round has used these numbers.
-    let next = AtomicU64::new(now().as_ms().unsigned_abs() * NEW_DEVICES_PER_MS);
+/// them. Their numbers follow those of the `devices` that exist.
+pub(crate) fn new_devices(seed: &Seed, devices: u64) -> MakeRequest {
+    let next = AtomicU64::new(devices);
     post("/v1/devices", &seed.keys.api_key, move |_| {
         let device = registration(next.fetch_add(1, Ordering::Relaxed), 0);
         let device = RegisterDevice { push_disabled: Some(true), ..device };

@@ -74,6 +74,31 @@ pub(crate) struct Database<'p> {
     pub(crate) postgres: Option<&'p Postgres>,
 }
 
+/// The requests of all rounds. Each generator goes on counting where it stopped, so that a changed registration
+/// is a change in every round.
+struct Requests {
+    notify: MakeRequest,
+    changed: MakeRequest,
+    unchanged: MakeRequest,
+    new: MakeRequest,
+}
+
+impl Requests {
+    fn new(seed: &Seed, devices: u64) -> Self {
+        // Due in 30 days.
+        let later = now().plus_ms(DAYS * DAY_MS);
+        let body = notification(&["android", "ios"], Some(later)).to_string();
+        Self {
+            notify: post("/v1/notifications", &seed.keys.api_key, move |_| {
+                body.clone().into_bytes()
+            }),
+            changed: registrations(seed, devices, true),
+            unchanged: registrations(seed, devices, false),
+            new: new_devices(seed, devices),
+        }
+    }
+}
+
 /// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let mut section = Section::default();
@@ -94,6 +119,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let postgres_database =
         Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
     let (mut sqlite, mut on_postgres) = (Kind::default(), Kind::default());
+    let requests = Requests::new(&seed, scale.devices_many);
     let limits_work = match CpuLimit::new(SERVER_CPU_PERCENT) {
         Ok(_) => true,
         Err(missing) => {
@@ -104,15 +130,15 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     for _ in 0..scale.rounds {
         let other_load = OtherLoad::watch()?;
         section.flushes.push(flush_p50(paths.disk())?);
-        sqlite_database.accept(scale, &mut sqlite).await?;
-        postgres_database.accept(scale, &mut on_postgres).await?;
+        sqlite_database.accept(scale, &requests, &mut sqlite).await?;
+        postgres_database.accept(scale, &requests, &mut on_postgres).await?;
         let Kind { accepts_one, accepts_two, limited_one, limited_two, .. } = &mut on_postgres;
-        postgres_database.accept_with(1, scale, None, accepts_one).await?;
-        postgres_database.accept_with(2, scale, None, accepts_two).await?;
+        postgres_database.accept_with(1, scale, None, &requests.notify, accepts_one).await?;
+        postgres_database.accept_with(2, scale, None, &requests.notify, accepts_two).await?;
         if limits_work {
             let limit = Some(SERVER_CPU_PERCENT);
-            postgres_database.accept_with(1, scale, limit, limited_one).await?;
-            postgres_database.accept_with(2, scale, limit, limited_two).await?;
+            postgres_database.accept_with(1, scale, limit, &requests.notify, limited_one).await?;
+            postgres_database.accept_with(2, scale, limit, &requests.notify, limited_two).await?;
         }
         sqlite_database.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
         postgres_database.fan_out(scale.devices_many, 1, &mut on_postgres.one).await?;
@@ -126,7 +152,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     section.lines = lines(scale, (&sqlite, &on_postgres), (&there, &back));
     section.notes.push(
         "databases: CPU is that of the servers and of PostgreSQL together; PostgreSQL runs with its default \
-         settings; sandbox and load generator share the cores with them; bytes are what the servers and \
+         settings, and the servers compress its log; sandbox and load generator share the cores with them; bytes are what the servers and \
          PostgreSQL wrote to disk: on PostgreSQL up to a checkpoint, on SQLite the log and the pages that \
          were already copied from it into the database file"
             .to_owned(),
@@ -212,19 +238,22 @@ impl Database<'_> {
     }
 
     /// Measures durable accepts over many connections.
-    async fn accept(&self, scale: &Scale, kind: &mut Kind) -> anyhow::Result<()> {
-        let notify = self.accepts();
-        let devices = scale.devices_many;
-        let changed = registrations(self.seed, devices, true);
-        let unchanged = registrations(self.seed, devices, false);
-        let new = new_devices(self.seed);
+    async fn accept(
+        &self,
+        scale: &Scale,
+        requests: &Requests,
+        kind: &mut Kind,
+    ) -> anyhow::Result<()> {
         let servers = [self.serve()?];
         let target = (servers[0].address, servers[0].id());
+        // Not measured: a new process of PostgreSQL maps each page of the shared memory at its first use, and the
+        // caches of both databases are cold.
+        load(target, scale.connections, scale.phase, &requests.unchanged).await?;
         for (make, work) in [
-            (&notify, &mut kind.notify),
-            (&unchanged, &mut kind.unchanged),
-            (&changed, &mut kind.changed),
-            (&new, &mut kind.new),
+            (&requests.notify, &mut kind.notify),
+            (&requests.unchanged, &mut kind.unchanged),
+            (&requests.changed, &mut kind.changed),
+            (&requests.new, &mut kind.new),
         ] {
             if let Some(postgres) = self.postgres {
                 postgres.settle()?;
@@ -232,20 +261,13 @@ impl Database<'_> {
             let (before, log_before) = (self.usage(&servers)?, self.log_bytes()?);
             let cost = load(target, scale.connections, scale.phase, make).await?;
             work.add(cost, before, self.usage(&servers)?);
-            if Arc::ptr_eq(make, &changed) {
+            if Arc::ptr_eq(make, &requests.changed) {
                 let log_bytes = self.log_bytes()?.saturating_sub(log_before);
                 kind.log_bytes.push(log_bytes as f64 / cost.count as f64);
             }
         }
         let [server] = servers;
         server.stop()
-    }
-
-    /// Requests whose notification is due in 30 days.
-    fn accepts(&self) -> MakeRequest {
-        let later = now().plus_ms(DAYS * DAY_MS);
-        let body = notification(&["android", "ios"], Some(later)).to_string();
-        post("/v1/notifications", &self.seed.keys.api_key, move |_| body.clone().into_bytes())
     }
 
     /// The size of the log of PostgreSQL so far; 0 on SQLite.
@@ -262,9 +284,9 @@ impl Database<'_> {
         count: usize,
         scale: &Scale,
         percent: Option<u64>,
+        make: &MakeRequest,
         costs: &mut Costs,
     ) -> anyhow::Result<()> {
-        let make = self.accepts();
         // Dropped after the servers have stopped.
         let mut limits = Vec::new();
         let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
