@@ -39,7 +39,7 @@ pub enum ProviderStatus {
     /// Deliveries are held: the provider rejects the server's credentials.
     #[serde(rename = "held")]
     AuthRejected {
-        /// The provider's error code; `None` while a probe is in flight.
+        /// The provider's error code, or [`Self::CREDENTIALS_UNREADABLE`]; `None` while a probe is in flight.
         reason: Option<String>,
         /// When one delivery is sent as a probe, or when the probe in flight counts as lost.
         #[serde(rename = "until")]
@@ -56,6 +56,9 @@ impl ProviderStatus {
     pub const STATES: [&str; 5] = ["open", "throttled", "unreachable", "held", "stopped"];
     /// The values of the label `why`, in the order of the variants that have one.
     pub const WAIT_REASONS: [&str; 4] = ["throttled", "unreachable", "credentials", "guard"];
+    /// The `reason` of [`ProviderStatus::AuthRejected`] if a server cannot open the stored credentials, because it
+    /// has another master key. The provider was not asked.
+    pub const CREDENTIALS_UNREADABLE: &str = "credentials_cannot_be_opened";
 
     /// The value of the field `state`.
     #[must_use]

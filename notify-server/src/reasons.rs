@@ -2,6 +2,8 @@
 //! codes. Reasons are stored with outcomes, shown by `explain` and used as metric labels, so they are
 //! never renamed.
 
+use notify_core::ProviderStatus;
+
 /// The address belongs to another provider: a bug in Notify.
 pub(crate) const ADDRESS_OF_ANOTHER_PROVIDER: &str = "address_of_another_provider";
 /// The notification was canceled.
@@ -10,7 +12,7 @@ pub(crate) const CANCELED: &str = "canceled";
 /// has a single attempt.
 pub(crate) const CREDENTIALS_REFUSED: &str = "credentials_refused";
 /// The sealed credentials cannot be opened with this master key.
-pub(crate) const CREDENTIALS_UNREADABLE: &str = "credentials_cannot_be_opened";
+pub(crate) const CREDENTIALS_UNREADABLE: &str = ProviderStatus::CREDENTIALS_UNREADABLE;
 /// The device was erased.
 pub(crate) const DEVICE_DELETED: &str = "device_deleted";
 /// The device was disabled before its next attempt.
@@ -80,3 +82,15 @@ pub(crate) const ALL: &[&str] = &[
     TIMEOUT,
     USER_CHANGED,
 ];
+
+/// Why a server cannot use its credentials for `name`, a provider or a push service. `reason` is that of
+/// [`ProviderStatus::AuthRejected`].
+pub(crate) fn credentials_problem(name: &str, reason: Option<&str>) -> String {
+    match reason {
+        Some(CREDENTIALS_UNREADABLE) => {
+            format!("a server cannot open the stored credentials for {name} with its master key")
+        }
+        Some(reason) => format!("{name} refuses the server's credentials ({reason})"),
+        None => format!("{name} refuses the server's credentials"),
+    }
+}

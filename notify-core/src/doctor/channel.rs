@@ -6,10 +6,6 @@ use crate::{
     App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView, Timestamp, pluralize,
 };
 
-/// The reason if a server cannot open the stored credentials, since it has another master key. The provider was
-/// not asked.
-const CREDENTIALS_UNREADABLE: &str = "credentials_cannot_be_opened";
-
 /// A finding if the application is suspended.
 pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     let hint = format!("`notify apps update {} --status active` activates it", app.id);
@@ -54,7 +50,7 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
             Finding::warning("channel", &about, detail).with_hint(hint)
         }
         ProviderStatus::AuthRejected { reason, probe_at }
-            if reason.as_deref() == Some(CREDENTIALS_UNREADABLE) =>
+            if reason.as_deref() == Some(ProviderStatus::CREDENTIALS_UNREADABLE) =>
         {
             let detail = format!(
                 "a server cannot open the stored credentials with its master key: deliveries are held; \
@@ -236,7 +232,7 @@ mod tests {
             ),
             (
                 true,
-                rejected("credentials_cannot_be_opened"),
+                rejected(ProviderStatus::CREDENTIALS_UNREADABLE),
                 Status::Failed,
                 format!(
                     "a server cannot open the stored credentials with its master key: deliveries are \

@@ -275,7 +275,7 @@ async fn a_held_delivery_is_explained() -> Result<()> {
         .map(|platform| platform.problems.first().cloned().unwrap_or_default())
         .collect();
     assert!(problems[0].starts_with("fcm is not configured"), "{problems:?}");
-    assert!(problems[1].contains("refuses the server's credentials now"), "{problems:?}");
+    assert!(problems[1].contains("refuses the server's credentials"), "{problems:?}");
 
     client.notifications().cancel(&id).await?;
     server.completed(&id).await?;

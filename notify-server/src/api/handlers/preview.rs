@@ -300,8 +300,8 @@ fn channel_problems(
              configured again"
         )],
         (Provider::Ready(_), ProviderStatus::AuthRejected { reason, .. }) => {
-            let reason = reason.as_deref().unwrap_or("a probe is under way");
-            vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
+            let cause = reasons::credentials_problem(kind.as_str(), reason.as_deref());
+            vec![format!("{cause}: messages wait")]
         }
         (Provider::Ready(_), ProviderStatus::Throttled { .. }) => {
             vec![format!("{kind} asked to slow down: messages wait for now")]

@@ -461,13 +461,9 @@ impl ExplanationBuilder<'_> {
                 self.add(None, StepKind::Paused, detail);
             }
             ProviderStatus::AuthRejected { reason, probe_at } => {
-                let reason =
-                    reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
-                let detail = format!(
-                    "{name} refuses the server's credentials{reason}: {scope} is held; next \
-                     probe at {}",
-                    time(*probe_at)
-                );
+                let cause = reasons::credentials_problem(&name, reason.as_deref());
+                let probe_at = time(*probe_at);
+                let detail = format!("{cause}: {scope} is held; next probe at {probe_at}");
                 self.add(None, StepKind::CredentialsRefused, detail);
             }
             ProviderStatus::Tripped => {
@@ -612,7 +608,8 @@ impl ExplanationBuilder<'_> {
     fn add_expired(&mut self, at: Timestamp, attempts: u16, reason: Option<&str>) {
         let detail = match reason {
             Some(reasons::CREDENTIALS_REFUSED) => {
-                let refused = "the provider refused the server's credentials";
+                let refused = "the provider refused the server's credentials, or the server could not \
+                               open them";
                 self.add(Some(at), StepKind::CredentialsRefused, refused);
                 "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
             }

@@ -368,6 +368,30 @@ fn names_the_blocked_push_service() {
 }
 
 #[test]
+fn says_why_the_credentials_cannot_be_used() {
+    for (reason, cause) in [
+        (
+            Some("THIRD_PARTY_AUTH_ERROR"),
+            "fcm refuses the server's credentials (THIRD_PARTY_AUTH_ERROR)",
+        ),
+        (None, "fcm refuses the server's credentials"),
+        (
+            Some("credentials_cannot_be_opened"),
+            "a server cannot open the stored credentials for fcm with its master key",
+        ),
+    ] {
+        let status =
+            ProviderStatus::AuthRejected { reason: reason.map(str::to_owned), probe_at: NEXT };
+        let channel = Channel { is_configured: true, status, service: None };
+        let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &channel, None);
+        let step = steps.last().unwrap();
+        assert_eq!(step.what, StepKind::CredentialsRefused);
+        let held = "everything is held; next probe at 1970-01-01T00:00:09Z";
+        assert_eq!(step.detail, format!("{cause}: {held}"));
+    }
+}
+
+#[test]
 fn shows_the_provider_status_while_a_delivery_waits() {
     for (channel, word) in unavailable_channels() {
         let (_, words) = explained(&facts(DeliveryProgress::NotReached), &channel);
