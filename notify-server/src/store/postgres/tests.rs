@@ -266,6 +266,32 @@ async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
     store.close().await;
 }
 
+#[test]
+fn a_session_compresses_the_log_if_its_role_may_set_that_and_nobody_has_set_it() {
+    let (own, cluster) = (PostgresBackend::new(), TestCluster::shared());
+    let name = own.0.name();
+    let role = format!("{name}_role");
+    let compression = |role: Option<&str>| {
+        let mut url = url::Url::parse(&own.0.url()).unwrap();
+        if let Some(role) = role {
+            url.query_pairs_mut().append_pair("options", &format!("-crole={role}"));
+        }
+        let session = ConnectConfig::of(&url.as_str().parse().unwrap()).unwrap().connect().unwrap();
+        let query = session.statement_index("select current_setting('wal_compression')");
+        session.query(query, &[]).unwrap()[0].get::<_, String>(0)
+    };
+    cluster.execute(&format!("create role {role}"));
+    assert_eq!(compression(None), "lz4");
+    assert_eq!(compression(Some(&role)), "off");
+    cluster.execute(&format!("grant set on parameter wal_compression to {role}"));
+    assert_eq!(compression(Some(&role)), "lz4");
+    for setting in ["pglz", "off"] {
+        cluster.execute(&format!("alter database {name} set wal_compression = {setting}"));
+        assert_eq!([compression(None), compression(Some(&role))], [setting; 2]);
+    }
+    cluster.execute(&format!("drop owned by {role}; drop role {role}"));
+}
+
 #[tokio::test]
 async fn connection_errors_do_not_contain_the_password() {
     let url: DatabaseUrl = "postgres://u:geheim@127.0.0.1:1/n".parse().unwrap();
