@@ -354,6 +354,10 @@ struct Queues {
     idle: Vec<usize>,
     /// The thread that was taken from `idle` and does not run yet. Only that thread clears it.
     woken: Option<usize>,
+    /// How many connections the threads have opened.
+    opened: u64,
+    /// The value of `opened` when each thread wrote its last set.
+    opened_at_last_set: [u64; WRITERS_MAX],
     is_closed: bool,
 }
 
@@ -368,6 +372,19 @@ impl Queues {
         })?;
         self.next = (kind + 1) % KINDS;
         Some((kind, self.queues[kind].take()))
+    }
+
+    /// Takes the thread that writes the next set from the idle ones: the one that began to wait last,
+    /// because its data and that of its PostgreSQL process are most likely still in the caches of the
+    /// CPU. But if a connection was opened since the last set of a thread, the connection of that thread
+    /// may have been lost too. It is used first, so that all connections stand if PostgreSQL accepts no
+    /// further ones later.
+    fn take_idle(&mut self) -> Option<usize> {
+        let is_behind = |thread: &usize| self.opened_at_last_set[*thread] < self.opened;
+        match self.idle.iter().position(is_behind) {
+            Some(place) => Some(self.idle.remove(place)),
+            None => self.idle.pop(),
+        }
     }
 
     /// When the next set is ready; `None` if no row waits for a thread.
@@ -405,14 +422,13 @@ impl SharedQueues {
         Ok(())
     }
 
-    /// Wakes the thread that began to wait last, because its data and that of its PostgreSQL process
-    /// are most likely still in the caches of the CPU. Does nothing while a woken thread does not run
-    /// yet: that thread looks at all queues, and wakes another one if a further set waits.
+    /// Wakes an idle thread. Does nothing while a woken thread does not run yet: that thread looks at all
+    /// queues, and wakes another one if a further set waits.
     fn wake_one(&self, mut queues: MutexGuard<'_, Queues>) {
         if queues.woken.is_some() {
             return;
         }
-        let Some(thread) = queues.idle.pop() else { return };
+        let Some(thread) = queues.take_idle() else { return };
         queues.woken = Some(thread);
         drop(queues);
         self.changed[thread].notify_one();
@@ -452,9 +468,15 @@ impl SharedQueues {
         }
     }
 
-    /// Records the end of a set of the kind.
-    fn end_set(&self, kind: usize, last: LastSet) {
+    /// Records that a thread has opened a connection.
+    fn record_opened(&self) {
+        self.lock().opened += 1;
+    }
+
+    /// Records the end of a set of the kind that `thread` wrote.
+    fn end_set(&self, thread: usize, kind: usize, last: LastSet) {
         let mut queues = self.lock();
+        queues.opened_at_last_set[thread] = queues.opened;
         let queue = &mut queues.queues[kind];
         queue.writing -= 1;
         queue.last = Some(last);
@@ -600,7 +622,8 @@ impl SetWriter {
             let grown_table = self.write(set);
             let ended_at = Instant::now();
             let queues = &self.shared.queues;
-            queues.end_set(kind, LastSet { rows, took: ended_at - began_at, ended_at });
+            let last = LastSet { rows, took: ended_at - began_at, ended_at };
+            queues.end_set(self.index, kind, last);
             if let (Some((table, writes)), Some(connection)) = (grown_table, &self.connection) {
                 // Rows of the kind may have waited for this set. Another thread takes them, because
                 // this one analyzes the table first.
@@ -653,7 +676,10 @@ impl SetWriter {
         let connection = match self.connection.take().filter(Connection::is_usable) {
             Some(connection) => connection,
             None => match self.source.open() {
-                Ok(connection) => connection,
+                Ok(connection) => {
+                    self.shared.queues.record_opened();
+                    connection
+                }
                 Err(error) => return SetResult::Failed(error),
             },
         };
@@ -838,7 +864,7 @@ mod tests {
                     let _ = taken.send((index, set.len()));
                     let ended_at = Instant::now();
                     let last = LastSet { rows: 1, took: Duration::ZERO, ended_at };
-                    queues_of_thread.end_set(kind, last);
+                    queues_of_thread.end_set(index, kind, last);
                 }
             }));
             wait_for_idle(&queues, index + 1);
@@ -850,6 +876,17 @@ mod tests {
         }
         queues.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn each_thread_writes_a_set_after_a_connection_was_opened() {
+        let mut queues = Queues { idle: vec![0, 1, 2], opened: 1, ..Queues::default() };
+        for (thread, idle) in [(0, [1, 2, 0]), (1, [2, 0, 1]), (2, [0, 1, 2]), (2, [0, 1, 2])] {
+            assert_eq!(queues.take_idle(), Some(thread));
+            queues.opened_at_last_set[thread] = queues.opened;
+            queues.idle.push(thread);
+            assert_eq!(queues.idle, idle);
+        }
     }
 
     #[test]
