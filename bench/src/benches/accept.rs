@@ -48,10 +48,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let seed = Seed::with(paths, scale.devices_many).await?;
     let data = seed.copy(paths)?;
     set_registered_now(data.path())?;
-    let later = now().plus_ms(DAYS * DAY_MS);
-    let body = notification(&["android", "ios"], Some(later)).to_string();
     let bare_folder = paths.folder()?;
-    let mut bare = SqliteLoop::open(bare_folder.path(), scale.devices_many, body.clone())?;
+    let mut bare = SqliteLoop::open(bare_folder.path(), scale.devices_many, due_later())?;
     let (server, _) = Server::start(paths, data.path())?;
     let target = (server.address, server.id());
     let attributed_data = seed.copy(paths)?;
@@ -60,7 +58,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let (attributed_server, _) = Server::start(paths, attributed_data.path())?;
     let attributed = (attributed_server.address, attributed_server.id());
     let health = health();
-    let notify = post("/v1/notifications", &seed.keys.api_key, move |_| body.clone().into_bytes());
+    let notify = accepts(&seed);
     let [changed, unchanged] =
         [true, false].map(|is_changed| registrations(&seed, scale.devices_many, is_changed));
 
@@ -194,6 +192,17 @@ fn give_attributes(folder: &Path) -> anyhow::Result<()> {
             .context("giving attributes")?;
     }
     Ok(())
+}
+
+/// A notification that is due in 30 days, so that nothing is sent.
+fn due_later() -> String {
+    notification(&["android", "ios"], Some(now().plus_ms(DAYS * DAY_MS))).to_string()
+}
+
+/// Makes notifications that are only stored.
+pub(crate) fn accepts(seed: &Seed) -> MakeRequest {
+    let body = due_later();
+    post("/v1/notifications", &seed.keys.api_key, move |_| body.clone().into_bytes())
 }
 
 fn health() -> MakeRequest {

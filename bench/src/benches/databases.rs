@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use crate::benches::accept::{new_devices, post, registrations};
+use crate::benches::accept::{accepts, new_devices, registrations};
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
 use crate::cpu_limit::CpuLimit;
@@ -17,7 +17,7 @@ use crate::paths::Paths;
 use crate::postgres::Postgres;
 use crate::proc::{Cost, Costs, OtherLoad, Usage, flush_p50, written};
 use crate::scale::Scale;
-use crate::seed::{DAY_MS, DAYS, Seed, notification, now, set_registered_now};
+use crate::seed::{Seed, notification, set_registered_now};
 use crate::servers::{Sandbox, Server};
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
 
@@ -85,13 +85,8 @@ struct Requests {
 
 impl Requests {
     fn new(seed: &Seed, devices: u64) -> Self {
-        // Due in 30 days.
-        let later = now().plus_ms(DAYS * DAY_MS);
-        let body = notification(&["android", "ios"], Some(later)).to_string();
         Self {
-            notify: post("/v1/notifications", &seed.keys.api_key, move |_| {
-                body.clone().into_bytes()
-            }),
+            notify: accepts(seed),
             changed: registrations(seed, devices, true),
             unchanged: registrations(seed, devices, false),
             new: new_devices(seed, devices),
@@ -152,9 +147,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     section.lines = lines(scale, (&sqlite, &on_postgres), (&there, &back));
     section.notes.push(
         "databases: CPU is that of the servers and of PostgreSQL together; PostgreSQL runs with its default \
-         settings, and the servers compress its log; sandbox and load generator share the cores with them; bytes are what the servers and \
-         PostgreSQL wrote to disk: on PostgreSQL up to a checkpoint, on SQLite the log and the pages that \
-         were already copied from it into the database file"
+         settings, and the servers compress its log; sandbox and load generator share the cores with them; \
+         bytes are what the servers and PostgreSQL wrote to disk: on PostgreSQL up to a checkpoint, on SQLite \
+         the log and the pages that were already copied from it into the database file"
             .to_owned(),
     );
     Ok(section)

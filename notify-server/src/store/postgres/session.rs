@@ -49,7 +49,7 @@ pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 /// Applies the settings to a new session. Generic plans: PostgreSQL would otherwise plan a statement
 /// with arrays again for each run, because it takes a plan for the true number of elements to be
 /// cheaper. Planning costs as much as writing a small set. Compression: most of the log is whole
-/// pages, and lz4 halves them. A setting that somebody made is left as it is.
+/// pages, and lz4 halves them. An explicit setting is left as it is.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
         "set statement_timeout = {statement}; set lock_timeout = {lock};

@@ -267,7 +267,7 @@ async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
 }
 
 #[test]
-fn a_session_compresses_the_log_if_its_role_may_set_that_and_nobody_has_set_it() {
+fn a_session_compresses_the_log_if_its_role_may_set_that_and_there_is_no_explicit_setting() {
     let (own, cluster) = (PostgresBackend::new(), TestCluster::shared());
     let name = own.0.name();
     let role = format!("{name}_role");

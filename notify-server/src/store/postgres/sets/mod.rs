@@ -833,7 +833,7 @@ mod tests {
         assert_eq!(ready_after(Gather::NONE, 1, last(30, 2), zero), 0);
     }
 
-    /// A write of a device's last-seen time, whose result nobody reads.
+    /// A write of a device's last-seen time, whose result is not read.
     fn last_seen() -> Waiting {
         let scope = WriteScope::app(crate::store::AppNo(1));
         let (job, _) = Job::new(WriteLastSeen::OPERATION, scope, Box::new(|_| Ok(pack(()))));
