@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use notify_core::{NotificationCreated, Platform, Target, Timestamp, UserId};
 
-use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of};
+use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
 use crate::store::notification::{AcceptNotification, NotificationRow};
 use crate::store::sql::row::count;
@@ -19,7 +19,6 @@ impl WriteSet for AcceptNotification {
     type Answer = Idempotent<NotificationCreated>;
     const KIND: SetKind = SetKind::Accept;
     const OPERATION: Operation = Operation::AcceptNotification;
-    const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Notifications);
 
     fn scope(&self) -> WriteScope {
         WriteScope::app(self.app)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use notify_core::{Day, Event, EventsAccepted, IgnoredEvent, Timestamp};
 
 use super::event_log::{EventLogs, NewEvent};
-use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of, places};
+use super::{SetKind, SetTx, WriteSet, column, place_of, places};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::engagement::{
     EVENTS_NOT_KEPT, RecordEvents, UNKNOWN_DEVICE, UNKNOWN_NOTIFICATION, webhook_type,
@@ -20,7 +20,6 @@ impl WriteSet for RecordEvents {
     type Answer = Idempotent<EventsAccepted>;
     const KIND: SetKind = SetKind::Engagement;
     const OPERATION: Operation = Operation::RecordEvents;
-    const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Engagement);
 
     fn scope(&self) -> WriteScope {
         WriteScope::app(self.app)

@@ -24,6 +24,8 @@ pub(in crate::store) use checkpoint::{CommitCheckpoint, FinishPages};
 pub(in crate::store) use open_page::ClaimPage;
 pub(in crate::store) use register::{RegisterDevice, WriteLastSeen};
 pub(in crate::store) use retries::{ClaimRetries, SettleRetries};
+#[cfg(test)]
+pub(in crate::store::postgres) use statistics::TABLES;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -37,7 +39,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use self::statistics::{GrowingTable, Statistics};
+use self::statistics::Statistics;
 use super::open::WriterSource;
 use super::session::{Session, SetBegin};
 use crate::failpoint::Stage;
@@ -144,8 +146,6 @@ pub(in crate::store) trait WriteSet: Send + Sync + Sized + 'static {
     const OPERATION: Operation;
     /// How long a set waits for rows.
     const GATHER: Gather = Gather::Expected;
-    /// The table into which the set inserts rows, if it can grow quickly.
-    const GROWING_TABLE: Option<GrowingTable> = None;
 
     /// What the write changes.
     fn scope(&self) -> WriteScope;
@@ -261,14 +261,13 @@ struct Waiting {
 #[derive(Clone, Copy)]
 struct Kind {
     gather: Gather,
-    growing_table: Option<GrowingTable>,
     /// Writes the rows of a set of this kind.
     write: WriteRows,
 }
 
 impl Kind {
     fn of<R: WriteSet>() -> Self {
-        Self { gather: R::GATHER, growing_table: R::GROWING_TABLE, write: write_rows::<R> }
+        Self { gather: R::GATHER, write: write_rows::<R> }
     }
 }
 
@@ -468,6 +467,17 @@ impl SharedQueues {
         }
     }
 
+    /// Wakes another thread if a set waits for this one, which is busy with something else. Returns
+    /// false if the queues are closed.
+    fn hand_over(&self) -> bool {
+        let queues = self.lock();
+        let is_open = !queues.is_closed;
+        if is_open && queues.ready_at().is_some() {
+            self.wake_one(queues);
+        }
+        is_open
+    }
+
     /// Records that a thread has opened a connection.
     fn record_opened(&self) {
         self.lock().opened += 1;
@@ -619,33 +629,32 @@ impl SetWriter {
     fn run(&mut self) {
         while let Some((kind, set)) = self.shared.queues.next_set(self.index) {
             let (rows, began_at) = (set.len(), Instant::now());
-            let grown_table = self.write(set);
+            self.write(set);
             let ended_at = Instant::now();
-            let queues = &self.shared.queues;
+            let shared = &self.shared;
             let last = LastSet { rows, took: ended_at - began_at, ended_at };
-            queues.end_set(self.index, kind, last);
-            if let (Some((table, writes)), Some(connection)) = (grown_table, &self.connection) {
-                // Rows of the kind may have waited for this set. Another thread takes them, because
-                // this one analyzes the table first.
-                queues.wake_one(queues.lock());
-                // If this fails, PostgreSQL renews the statistics later.
-                let _ = statistics::renew(connection, table, writes);
+            shared.queues.end_set(self.index, kind, last);
+            if let Some(connection) = &self.connection
+                && let Some(mut checks) = shared.statistics.begin_check(ended_at)
+                && shared.queues.hand_over()
+            {
+                // If this fails, autovacuum renews the statistics later.
+                let _ = checks.run(connection);
             }
         }
     }
 
-    /// Writes a set and answers its callers. Drops rows whose callers no longer wait. Returns a
-    /// table whose statistics should be checked, with the number of writes that may have added to it.
-    fn write(&mut self, mut set: Vec<Waiting>) -> Option<(GrowingTable, u64)> {
+    /// Writes a set and answers its callers. Drops rows whose callers no longer wait.
+    fn write(&mut self, mut set: Vec<Waiting>) {
         set.retain(|waiting| waiting.job.is_awaited());
-        let growing_table = set.first()?.kind.growing_table;
-        let mut written = 0;
+        if set.is_empty() {
+            return;
+        }
         match self.attempt(&mut set) {
             SetResult::Committed(changes) => {
                 notify_listeners(&self.shared.listeners, &changes);
                 for Waiting { job, .. } in set {
                     if job.succeeded_operation().is_some() {
-                        written += 1;
                         job.answer(None);
                     } else {
                         self.shared.writer.send_or_answer(job);
@@ -666,8 +675,6 @@ impl SetWriter {
                 set.into_iter().for_each(|waiting| waiting.job.answer(Some(&cause)));
             }
         }
-        let table = growing_table?;
-        self.shared.statistics.add(table, written).map(|writes| (table, writes))
     }
 
     /// Runs and commits a set in one transaction.

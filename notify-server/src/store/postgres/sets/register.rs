@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use notify_core::{Platform, Success, Timestamp};
 
-use super::{GrowingTable, SetKind, SetTx, WriteSet, column, place_of};
+use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::{
     DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
     hour_of, is_unchanged, register,
@@ -34,7 +34,6 @@ impl WriteSet for RegisterDevice {
     type Answer = Idempotent<Success>;
     const KIND: SetKind = SetKind::Register;
     const OPERATION: Operation = Operation::RegisterDevice;
-    const GROWING_TABLE: Option<GrowingTable> = Some(GrowingTable::Devices);
 
     fn scope(&self) -> WriteScope {
         WriteScope::app(self.app)
