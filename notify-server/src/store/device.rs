@@ -29,7 +29,7 @@ pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
 pub(super) use self::row::by_key;
 pub(super) use self::row::{DEVICE_COLUMNS, DeviceRow, DeviceUpsert};
-use self::row::{DEVICES, by_id, keys_by_address};
+use self::row::{DEVICES, REGISTERED, by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
 use crate::store::delivery::matching::{Keys, Matcher, Matching};
 use crate::store::page::{CursorCodec, PageBuilder};
@@ -472,7 +472,7 @@ impl Listing<'_> {
     /// sorted.
     fn add_keys(&mut self, keys: &[i64]) -> Result<(), StoreError> {
         let sql = format!(
-            "select {DEVICE_COLUMNS} from {DEVICES} where d.key in {NUMBERS} {} order by d.key",
+            "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES} where d.key in {NUMBERS} {} order by d.key",
             self.state_condition()
         );
         for keys in keys.chunks(DEVICES_AT_FIRST as usize) {
@@ -511,14 +511,14 @@ impl Listing<'_> {
         match self.tag_no {
             None => {
                 let sql = format!(
-                    "select {DEVICE_COLUMNS} from {DEVICES}
+                    "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES}
                      where d.key > ?1 and d.key <= ?2 {of_state} order by d.key limit ?3"
                 );
                 read_rows(self.connection, &sql, [after, last, wanted])
             }
             Some(tag_no) => {
                 let sql = format!(
-                    "select {DEVICE_COLUMNS} from device_tags dt cross join {DEVICES}
+                    "select {DEVICE_COLUMNS}, {REGISTERED} from device_tags dt cross join {DEVICES}
                      where dt.tag_no = ?4 and dt.value = 1
                      and dt.device_key > ?1 and dt.device_key <= ?2
                      and d.key = dt.device_key {of_state} order by dt.device_key limit ?3"

@@ -52,10 +52,10 @@ pub(in crate::store) struct DeviceRow {
     pub(in crate::store) registered_at: Timestamp,
 }
 
-/// The columns of [`DEVICES`] that [`DeviceRow::read`] reads.
+/// The first columns that [`DeviceRow::read`] reads, from `devices d`. The time of the last written
+/// registration follows them.
 pub(in crate::store) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
-    d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
-    max(d.registered_at, coalesce(s.registered_at, 0))";
+    d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at";
 /// The time of the last written registration, as an expression over [`DEVICES`].
 pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
@@ -75,7 +75,7 @@ impl DeviceRow {
         self.device_id.len() + details.len() + optional.iter().sum::<usize>()
     }
 
-    /// Reads a device from a row of [`DEVICE_COLUMNS`].
+    /// Reads a device from a row of [`DEVICE_COLUMNS`] and [`REGISTERED`].
     pub(in crate::store) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let ios_env = match row.get::<Option<i64>>(3)? {
             Some(code) => Some(env_of(code).ok_or_else(|| unexpected_value(3, Type::Integer))?),
@@ -108,7 +108,7 @@ pub(super) fn by_id(
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
-            "select {DEVICE_COLUMNS} from {DEVICES}
+            "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES}
              where d.app_no = ?1 and d.device_id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], DeviceRow::read)
@@ -122,7 +122,9 @@ pub(in crate::store) fn by_key(
     key: DeviceKey,
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
-        .prepare_cached(&format!("select {DEVICE_COLUMNS} from {DEVICES} where d.key = ?1"))?
+        .prepare_cached(&format!(
+            "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES} where d.key = ?1"
+        ))?
         .query_row([key.0], DeviceRow::read)
         .optional()?;
     Ok(row)

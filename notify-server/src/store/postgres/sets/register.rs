@@ -10,7 +10,6 @@ use crate::store::device::{
     DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
     hour_of, is_unchanged, register,
 };
-use crate::store::postgres::statements::to_postgres_sql;
 use crate::store::sql::Row;
 use crate::store::sql::WriteScope;
 use crate::store::sql::row::env_code;
@@ -195,24 +194,28 @@ impl<'a> Set<'a> {
     /// Reads the devices of the open registrations, and finds out what these registrations change.
     fn read(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
         static READ: LazyLock<String> = LazyLock::new(|| {
-            to_postgres_sql(&format!(
-                "select {DEVICE_COLUMNS}, g.place
+            format!(
+                "select {DEVICE_COLUMNS}, greatest(d.registered_at,
+                   case when d.registered_at <= $4::bigint
+                     then (select s.registered_at from device_seen s where s.key = d.key) end),
+                   g.place
                  from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
                  join devices d on d.app_no = g.app_no and d.device_id = g.id
-                 left join device_seen s on s.key = d.key
                  where not exists (select from moves)"
-            ))
+            )
         });
         let Columns { places, rows } = self.with(&[Status::Open]);
-        if rows.is_empty() {
-            return Ok(());
-        }
+        let Some(newest) = rows.iter().map(|row| row.at.as_ms()).max() else { return Ok(()) };
+        // A device that was created or changed later than this is not due to be written, whatever
+        // `device_seen` says. So this table is not read, and the time of the row is only a lower bound.
+        let not_due_after = newest - REGISTRATION_WRITTEN_EVERY_MS;
         let found = tx.read(
             &READ,
             &[
                 &places,
                 column!(rows, row => row.app.0),
                 column!(rows, row => row.wanted.device_id.as_str()),
+                &not_due_after,
             ],
         )?;
         for place in places {
