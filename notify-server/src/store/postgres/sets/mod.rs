@@ -467,8 +467,8 @@ impl SharedQueues {
         }
     }
 
-    /// Wakes another thread if a set waits for this one, which is busy with something else. Returns
-    /// false if the queues are closed.
+    /// Wakes another thread if a set waits, because the caller does something else first. Returns false
+    /// if the queues are closed.
     fn hand_over(&self) -> bool {
         let queues = self.lock();
         let is_open = !queues.is_closed;
