@@ -6,18 +6,20 @@
 //! much.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::session_of;
 use crate::store::sql::{Connection, Result, Row};
 
-/// The tables in which statements of sets look up rows, and which can have many.
-pub(in crate::store::postgres) const TABLES: [&str; 13] = [
+/// The tables in which statements of sets look up rows, and which can have many. Other statements look
+/// up the rows that sets insert into `engagement`.
+pub(in crate::store::postgres) const TABLES: [&str; 14] = [
     "device_fields",
     "device_seen",
     "devices",
     "dispatches",
+    "engagement",
     "events",
     "idempotency",
     "notifications",
@@ -35,6 +37,23 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Autovacuum alone analyzes a table whose statistics record at least so many pages (64 MiB). The plans
 /// for such a table use its indexes.
 const PAGES_MAX: u32 = 8_192;
+
+/// Finds the tables that have more than twice as many pages as their statistics record. Much larger tables
+/// were restored or upgraded without statistics, and to analyze them can take long.
+static FIND_GROWN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select t.name, t.pages from (
+           select c.relname::text as name, c.relpages::bigint as pages,
+             pg_relation_size(c.oid) / current_setting('block_size')::bigint as size
+           from pg_class c join pg_namespace n on n.oid = c.relnamespace
+           where n.nspname = current_schema() and c.relkind = 'r'
+           and c.relname in ('{}') and pg_has_role(c.relowner, 'usage')) t
+         where t.pages < {PAGES_MAX} and t.size > greatest(t.pages, 1) * 2
+         and t.size <= {PAGES_MAX} * 2
+         order by t.size / greatest(t.pages, 1) desc, t.name",
+        TABLES.join("', '")
+    )
+});
 
 /// The checks of the sizes.
 #[derive(Debug, Default)]
@@ -64,7 +83,7 @@ impl Checks {
         })
     }
 
-    /// Analyzes a table that has more than twice as many pages as its statistics record, if there is one.
+    /// Analyzes the table that has grown most, if one has more than doubled.
     pub(super) fn run(&mut self, connection: &Connection) -> Result<()> {
         let result = self.analyze_one(connection);
         self.ended_at = Some(Instant::now());
@@ -73,22 +92,7 @@ impl Checks {
 
     fn analyze_one(&mut self, connection: &Connection) -> Result<()> {
         let session = session_of(connection)?;
-        // Larger tables were restored or upgraded without statistics. To analyze them can take long.
-        let grown = session.query(
-            session.statement_index(&format!(
-                "select t.name, t.pages from (
-                   select c.relname::text as name, c.relpages::bigint as pages,
-                     pg_relation_size(c.oid) / current_setting('block_size')::bigint as size
-                   from pg_class c join pg_namespace n on n.oid = c.relnamespace
-                   where n.nspname = current_schema() and c.relkind = 'r'
-                   and c.relname in ('{}') and pg_has_role(c.relowner, 'usage')) t
-                 where t.pages < {PAGES_MAX} and t.size > greatest(t.pages, 1) * 2
-                 and t.size <= {PAGES_MAX} * 2
-                 order by t.size / greatest(t.pages, 1) desc, t.name",
-                TABLES.join("', '")
-            )),
-            &[],
-        )?;
+        let grown = session.query(session.statement_index(&FIND_GROWN), &[])?;
         let now = Instant::now();
         for row in &grown {
             let row = Row::Postgres(row);
