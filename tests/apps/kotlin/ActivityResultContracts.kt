@@ -1,0 +1,5 @@
+package androidx.activity.result.contract
+
+object ActivityResultContracts {
+    class RequestPermission
+}

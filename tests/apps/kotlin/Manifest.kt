@@ -1,0 +1,7 @@
+package android
+
+object Manifest {
+    object permission {
+        const val POST_NOTIFICATIONS = "android.permission.POST_NOTIFICATIONS"
+    }
+}
