@@ -114,11 +114,13 @@ promtool test rules deploy/prometheus/rules.test.yml >"$scratch/rules" ||
 python3 scripts/dashboard-rules.py deploy/grafana/notify.json >"$scratch/dashboard.yml"
 promtool check rules "$scratch/dashboard.yml" >"$scratch/rules" || { cat "$scratch/rules"; exit 1; }
 
-echo "-- notify.service: systemd-analyze"
+echo "-- the units: systemd-analyze"
 # The unit's binary need not be installed on this machine.
-sed "s|^ExecStart=/usr/bin/notify-server|ExecStart=$(command -v true)|" \
-  deploy/systemd/notify.service >"$scratch/notify.service"
-complaints=$(systemd-analyze verify --man=no "$scratch/notify.service" 2>&1)
+for unit in deploy/systemd/*.service deploy/systemd/*.timer; do
+  sed "s|^ExecStart=/usr/bin/notify-server|ExecStart=$(command -v true)|" "$unit" \
+    >"$scratch/$(basename "$unit")"
+done
+complaints=$(systemd-analyze verify --man=no "$scratch"/*.service "$scratch"/*.timer 2>&1)
 if [ -n "$complaints" ]; then
   echo "$complaints"
   exit 1
