@@ -74,7 +74,7 @@ check() {
     [ "$line" = "$1" ] || fail "$name: $line"
   }
   heard "logged in"
-  id=$("$notify" send --user "$name" --text Hello --url shop://order/7 --image-url "$proxy/image" \
+  id=$("$notify" send --user "$name" --text Hello --url shop://order/7 --image-url "$proxy/image.png" \
     --campaign "$campaign" --tag news --audience 'favourite_team = blue' -o json | jq -r .id)
   device=$("$notify" devices list --user "$name" -o json | jq -r '.devices[0].device_id')
   payload=$(curl -fsS "$(value control_url)/delivered?device_id=$device" |

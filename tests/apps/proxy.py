@@ -17,7 +17,7 @@ reports = itertools.count(1)
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path == "/image":
+        if self.path == "/image.png":
             self.reply(200, {"Content-Type": "image/png"}, PIXEL)
         else:
             self.forward()

@@ -24,8 +24,8 @@ fun main(arguments: Array<String>) {
     device.logIn(arguments[0]).get()
     device.setTag("news", true).get()
     device.setAttribute("favourite_team", "blue").get()
-    FirebaseMessaging.getInstance().token.succeed("an FCM token")
-    PushService().onNewToken("another FCM token")
+    FirebaseMessaging.getInstance().token.succeed("fcm-token-of-the-phone")
+    PushService().onNewToken("next-fcm-token-of-the-phone")
     device.sync().get()
     println("logged in")
 
