@@ -33,7 +33,7 @@ pub(crate) const NO_SUCH_DEVICE: &str = "no_such_device";
 /// The server ended while it sent the message, and its application does not want messages repeated
 /// (`on_crash`).
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-/// A newer notification with the same collapse key was sent already.
+/// A notification with the same collapse key that became due later was sent already.
 pub(crate) const OVERTAKEN: &str = "overtaken";
 /// The chat got its last message so recently that the platform would refuse another one.
 pub(crate) const PACED: &str = "paced";

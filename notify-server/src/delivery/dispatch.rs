@@ -108,9 +108,29 @@ impl ActiveDispatch {
     }
 
     /// Whether the request has a `collapse_key`, by which one notification replaces another.
-    pub(crate) fn has_collapse_key(&self) -> bool {
+    fn has_collapse_key(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
+    }
+
+    /// Whether this notification may be late, and a later one with the same `collapse_key` may have been sent.
+    /// An attempt within the age that addresses may have is not late.
+    pub(crate) fn may_be_overtaken(&self, context: &EngineContext, now: Timestamp) -> bool {
+        self.has_collapse_key() && now.ms_since(self.row.due_at) > context.config.address_age_ms_max
+    }
+
+    /// The devices with keys in `(after, to]` that got a later notification with the same `collapse_key`,
+    /// sorted.
+    pub(crate) async fn overtaken(
+        &self,
+        context: &EngineContext,
+        after: DeviceKey,
+        to: DeviceKey,
+    ) -> Result<Vec<DeviceKey>, StoreError> {
+        if !self.may_be_overtaken(context, context.clock.now()) {
+            return Ok(Vec::new());
+        }
+        context.store.overtaken(self.row.no, after, to).await
     }
 
     /// Whether a repeated message has an identity by which the device or its platform recognises it. Raw data

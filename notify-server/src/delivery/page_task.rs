@@ -125,6 +125,8 @@ pub(crate) struct PageTask {
     /// What the messages take from the devices in `queue`, read no earlier than these devices; `None` if it
     /// must be read.
     fields: Option<DeviceFields>,
+    /// The devices of the page that got a later notification with the same `collapse_key`, sorted.
+    overtaken: Vec<DeviceKey>,
     /// Version of the provider that the mode is for.
     version: u64,
     breaker_changes: Waiter,
@@ -175,6 +177,7 @@ impl PageTask {
             is_fresh: false,
             mode: None,
             fields: None,
+            overtaken: Vec::new(),
             version: 0,
             batch: CheckpointBuilder::default(),
             done: done.len() as u64,
@@ -401,6 +404,9 @@ impl PageTask {
                     }
                     DeliveryMode::Send(_) if self.dispatch.has_expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
+                    }
+                    DeliveryMode::Send(_) if self.overtaken.binary_search(&key).is_ok() => {
+                        self.settle_unsent(key, Outcome::Expired, reasons::OVERTAKEN.into());
                     }
                     // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
@@ -787,6 +793,8 @@ impl PageTask {
             let keys = self.queue.iter().map(|device| device.key);
             self.fields = Some(self.dispatch.read_fields(&context, keys).await?);
         }
+        let (after, to) = (self.page.from, self.page.to);
+        self.overtaken = self.dispatch.overtaken(&context, after, to).await?;
         self.exclude_already_delivered().await?;
         self.is_fresh = true;
         Ok(())

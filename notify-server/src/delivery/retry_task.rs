@@ -497,11 +497,8 @@ async fn mode_of(
     if dispatch.was_delivered_to_previous_owner(device, &lane.context).await? {
         return settle(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
-    // A newer notification with the same `collapse_key` was sent already. On the device, this older
-    // notification would replace it.
-    if dispatch.has_collapse_key()
-        && lane.context.store.superseded(retry.dispatch, retry.key).await?
-    {
+    let before = DeviceKey(retry.key.0 - 1);
+    if !dispatch.overtaken(&lane.context, before, retry.key).await?.is_empty() {
         return settle(Outcome::Expired, reasons::OVERTAKEN);
     }
     Ok(mode)

@@ -440,14 +440,16 @@ impl Store {
         self.read_statement(move |connection| page::sibling_dispatches(connection, dispatch)).await
     }
 
-    /// Whether a newer notification with the same `collapse_key` was sent to the device. A retry of
-    /// the older notification would replace the newer one on the device.
-    pub async fn superseded(
+    /// The devices with keys in `(after, to]` to which another notification was sent that has the same
+    /// `collapse_key` and became due later, sorted. On these devices, this notification would replace the
+    /// later one.
+    pub async fn overtaken(
         &self,
         dispatch: DispatchNo,
-        key: DeviceKey,
-    ) -> Result<bool, StoreError> {
-        self.read(move |connection| page::superseded(connection, dispatch, key)).await
+        after: DeviceKey,
+        to: DeviceKey,
+    ) -> Result<Vec<DeviceKey>, StoreError> {
+        self.read(move |connection| page::overtaken(connection, dispatch, after, to)).await
     }
 
     /// Whether the mass-unregister guard has stopped a platform of an application until an

@@ -1,7 +1,7 @@
 //! Checks at the start of each attempt whether it may be made, given what callers and push
 //! services know.
 
-use notify_core::Platform;
+use notify_core::{NotificationId, Platform};
 
 use super::conditions::{PlannedAnswer, plan_answer};
 use super::notifications::{ExpectedNotification, RequestState};
@@ -116,6 +116,16 @@ impl World {
             .collect();
         wrong.iter().for_each(|wrong| self.record_violation(wrong));
         targets
+    }
+
+    /// The notifications that overtook the notification of an attempt at its address.
+    pub(super) fn overtaking(&self, attempt: &Attempt) -> Vec<NotificationId> {
+        let Attempt { platform, id, token, .. } = attempt;
+        let Some(notification) = self.notifications.get(id) else { return Vec::new() };
+        let others = self.notifications.values();
+        let overtaking =
+            others.filter(|other| notification.is_overtaken_by(other, *platform, token));
+        overtaking.map(|other| other.id.clone()).collect()
     }
 
     /// How often an address may get a notification again because it moved to a device that did not

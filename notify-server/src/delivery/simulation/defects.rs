@@ -49,6 +49,8 @@ pub(super) enum Defect {
     GrantLost,
     /// The rest of an audience does not wait for its canary.
     CanaryIgnored,
+    /// The `collapse_key` of notifications is not stored.
+    CollapseKeyLost,
     /// The intents of pages are not stored.
     IntentsLost,
     /// The intents of retries are not stored.
@@ -60,7 +62,7 @@ pub(super) enum Defect {
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -81,6 +83,7 @@ impl Defect {
         Self::PauseMissed,
         Self::GrantLost,
         Self::CanaryIgnored,
+        Self::CollapseKeyLost,
         Self::IntentsLost,
         Self::RetryIntentsLost,
         Self::RevocationMissed,
@@ -160,6 +163,10 @@ impl Defect {
                 "create trigger defect before update of paused_until on dispatches
                  when new.portion >= 31000 and new.portion < 32000
                  begin select raise(ignore); end"
+            }
+            Self::CollapseKeyLost => {
+                "create trigger defect after insert on notifications when new.collapse_key is not null
+                 begin update notifications set collapse_key = null where no = new.no; end"
             }
             Self::IntentsLost => {
                 "create trigger defect after update of intents on pages when new.intents <> x''

@@ -1,12 +1,18 @@
 //! What callers and push services know about each notification.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use notify_core::{NotificationId, Platform, Timestamp};
+use tokio::time::Instant;
 
 use super::audiences::AudienceKind;
 use super::devices::State;
 use crate::store::AppNo;
+
+/// Longest time until an outcome is stored, with all faults of the disk and all times for which the process is
+/// stopped.
+const STORED_WITHIN: Duration = Duration::from_secs(90);
 
 /// Progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub(super) struct AddressRecord {
     pub(super) attempts: u64,
     /// How often the service accepted the message.
     pub(super) delivered: u64,
+    /// When the service accepted it last.
+    pub(super) delivered_at: Option<Instant>,
     /// Attempts in flight.
     pub(super) in_flight: u64,
     /// Whether the process died after the service accepted the message, or while it was being sent.
@@ -59,8 +67,8 @@ pub(super) struct ExpectedNotification {
     pub(super) audience: Option<AudienceKind>,
     /// In seconds; `None` means the default of 28 days.
     pub(super) ttl: Option<u32>,
-    /// Whether it has a `collapse_key`, so that a newer one may replace its retries.
-    pub(super) replaces: bool,
+    /// With the same key, it may be overtaken by one that became due later.
+    pub(super) collapse_key: Option<String>,
     pub(super) per_minute: Option<u32>,
     pub(super) has_canary: bool,
     /// When an address had its first attempt, in the last minute.
@@ -113,6 +121,18 @@ impl ExpectedNotification {
                 .is_none_or(|users| state.user.as_ref().is_some_and(|user| users.contains(user)))
     }
 
+    /// Whether `other` has the same `collapse_key`, became due later, and was delivered to the address so long
+    /// ago that its outcome is stored.
+    pub(super) fn is_overtaken_by(&self, other: &Self, platform: Platform, token: &str) -> bool {
+        let reached = other.by_address.get(&(platform, token.to_owned()));
+        let delivered_at = reached.and_then(|reached| reached.delivered_at);
+        self.app == other.app
+            && self.collapse_key.is_some()
+            && self.collapse_key == other.collapse_key
+            && self.due_at < other.due_at
+            && delivered_at.is_some_and(|at| at.elapsed() > STORED_WITHIN)
+    }
+
     /// When attempts end; `None` if there is one attempt only.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         match self.ttl {
@@ -149,7 +169,7 @@ impl ExpectedNotification {
             tagged: false,
             audience: None,
             ttl: None,
-            replaces: false,
+            collapse_key: None,
             per_minute: None,
             has_canary: false,
             first_attempts: Vec::new(),

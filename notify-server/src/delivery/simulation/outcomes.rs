@@ -233,7 +233,8 @@ fn violation(
         }
         Outcome::Unregistered => reached.dead || reached.refused,
         Outcome::Expired => {
-            notification.ttl.is_some() || notification.replaces && reason == "overtaken"
+            notification.ttl.is_some()
+                || notification.collapse_key.is_some() && reason == "overtaken"
         }
         Outcome::Canceled => notification.canceled != RequestState::NotRequested,
     };

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use http::HeaderMap;
-use notify_core::{DeviceId, IosEnv, Platform, ProviderKind};
+use notify_core::{DeviceId, IosEnv, NotificationId, Platform, ProviderKind};
 
 use super::defects::Defect;
 use super::world::{Attempt, SharedWorld, lock};
 use crate::delivery::{Configured, ProviderSource};
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{Address, Provider, RenderedBody, RenderedMessage, SendResult};
-use crate::store::{AppNo, SharedStore, StoreError};
+use crate::store::{AppNo, DeliveryProgress, Outcome, SharedStore, StoreError};
 
 /// The stored providers. The configuration of each is a rate; 0 means no limit.
 pub(super) struct SimulatedSource {
@@ -133,9 +133,31 @@ impl SimulatedProvider {
         }
     }
 
+    /// A device that got a notification gets no earlier one with the same `collapse_key`. `names` are the
+    /// devices for which the attempt may be made.
+    fn check_overtaken(&self, attempt: &Attempt, names: &[String]) {
+        let overtaking = lock(&self.world).overtaking(attempt);
+        let was_sent = |id: &NotificationId, name: &String| {
+            let device = DeviceId::new(name).expect("names are ids");
+            let facts = self.store.peek(self.store.delivery_facts(self.app, id.clone(), device));
+            // A device that was just erased has no facts.
+            facts.is_ok_and(|facts| {
+                matches!(facts.progress, DeliveryProgress::Settled { outcome: Outcome::Sent, .. })
+            })
+        };
+        for id in overtaking {
+            if !names.is_empty() && names.iter().all(|name| was_sent(&id, name)) {
+                let Attempt { id: late, token, .. } = attempt;
+                let what = format!("{late} is sent to {token} after {}", id.as_str());
+                lock(&self.world).record_violation(&what);
+            }
+        }
+    }
+
     async fn send(&self, attempt: Attempt) -> SendResult {
         let (planned, names) = lock(&self.world).start_attempt(&attempt);
         self.check_canary(&attempt, &names);
+        self.check_overtaken(&attempt, &names);
         let mut in_flight =
             InFlightAttempt { world: self.world.clone(), attempt, is_finished: false };
         tokio::time::sleep(planned.after).await;

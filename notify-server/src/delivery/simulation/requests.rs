@@ -144,7 +144,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         },
         ..CreateNotification::default()
     };
-    let replaces = request.collapse_key.is_some();
+    let collapse_key = request.collapse_key.clone();
     let has_canary = request.canary.is_some();
     let body = serde_json::to_string(&request).expect("a request is JSON");
     let valid = request.validate(at).expect("the draft is valid");
@@ -166,7 +166,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
             tagged: draft.tagged,
             audience: draft.audience,
             ttl: draft.ttl,
-            replaces,
+            collapse_key,
             per_minute: draft.per_minute,
             has_canary,
             due_at: send_at.unwrap_or(at),

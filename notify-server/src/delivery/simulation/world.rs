@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::clock::SimulatedClock;
 use super::conditions::Condition;
@@ -228,6 +229,7 @@ impl World {
             SendResult::Delivered { .. } => {
                 reached.attempts += 1;
                 reached.delivered += 1;
+                reached.delivered_at = Some(Instant::now());
                 notification.delivered += 1;
                 self.delivered += 1;
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
-use crate::providers::{Processing, SendResult};
+use crate::providers::SendResult;
 
 fn looks_dead() -> SendResult {
     SendResult::Unregistered { reason: "BadDeviceToken".into(), ambiguous: true, since: None }
@@ -77,38 +77,6 @@ async fn a_moved_address_is_retried_at_once() {
     let journal = rig.provider.journal();
     let times = |token: &str| journal.iter().filter(|sent| *sent == token).count();
     assert_eq!((times("token-d00001"), times("elsewhere")), (1, 2));
-    rig.stop().await;
-}
-
-/// With an explicit `collapse_key`, a retry ends when a newer notification has replaced it.
-#[tokio::test]
-async fn a_retry_does_not_overwrite_a_newer_notification() {
-    let mut rig = Rig::new(4).await;
-    rig.device("phone").await;
-    let unavailable = || SendResult::Retry {
-        reason: "UNAVAILABLE".into(),
-        after: None,
-        outcome: Processing::Failed,
-    };
-    rig.provider.script(move |_, attempt| match attempt {
-        1 => ScriptedAnswer::Answer(unavailable()),
-        _ => ScriptedAnswer::Answer(delivered()),
-    });
-    rig.start();
-    let score = |text: &str| CreateNotification {
-        text: Some(text.into()),
-        platforms: Some(vec!["android".into()]),
-        collapse_key: Some("score".into()),
-        ..CreateNotification::default()
-    };
-    let old = rig.accept(score("1:0")).await;
-    rig.provider.arrived(1).await;
-    rig.until(&old, |record| record.counts.pending == 1).await;
-    let new = rig.accept(score("1:1")).await;
-    rig.until(&new, is_finished).await;
-    let record = rig.advance_until(&old, Duration::from_secs(1), is_finished).await;
-    assert_eq!((record.counts.expired, record.counts.sent), (1, 0));
-    assert_eq!(rig.provider.journal().len(), 2, "each notification is attempted once");
     rig.stop().await;
 }
 

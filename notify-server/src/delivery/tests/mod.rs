@@ -4,6 +4,7 @@
 mod audiences;
 mod breaker_sync;
 mod clocks;
+mod collapse_keys;
 mod concurrent_changes;
 mod crash;
 mod devices;

@@ -5,8 +5,8 @@ use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::fixtures::{self, INSTANCE, LEASE, NOW, id};
 use crate::store::{
-    AppNo, Checkpoint, ClaimedRetry, InstanceId, Outcome, RetryClaim, RetryNo, RetryOutcome,
-    RetryResult, Store,
+    AppNo, Checkpoint, ClaimedRetry, DeviceKey, InstanceId, Outcome, RetryClaim, RetryNo,
+    RetryOutcome, RetryResult, Store,
 };
 
 fn settled(no: RetryNo, settled: Outcome) -> RetryOutcome {
@@ -217,9 +217,9 @@ async fn agenda_contains_lanes_with_due_retries(store: &Store) {
     assert_eq!((open(store, app).await, open(store, other_app).await), (3, 2));
 }
 
-/// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
+/// With a `collapse_key`, a later notification replaces what an older delivery would show.
 #[apply(set_contract)]
-async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
+async fn later_notification_with_the_same_key_overtakes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let with_key = |key: &str| crate::store::NewNotification {
@@ -228,7 +228,8 @@ async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
     };
     let old = fixtures::dispatch(store, app, with_key("score")).await;
     let (keys, _) = fixtures::whole_page(store, &old).await;
-    let overtaken = |key| store.superseded(old.no, key);
+    let (first, last) = (DeviceKey(keys[0].0 - 1), keys[1]);
+    let overtaken = |dispatch| store.overtaken(dispatch, first, last);
     for other in [with_key("weather"), fixtures::broadcast(&[Platform::Android])] {
         let other = fixtures::dispatch(store, app, other).await;
         let (_, page) = fixtures::whole_page(store, &other).await;
@@ -236,15 +237,22 @@ async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
         let done = Checkpoint { settled, ..fixtures::checkpoint(page, 2) };
         store.checkpoint(done).await.unwrap();
     }
-    assert!(!overtaken(keys[0]).await.unwrap(), "of another key, or of none");
-    let newer = fixtures::dispatch(store, app, with_key("score")).await;
-    let (_, page) = fixtures::whole_page(store, &newer).await;
-    assert!(!overtaken(keys[0]).await.unwrap(), "it has not been sent yet");
+    assert_eq!(overtaken(old.no).await.unwrap(), [], "of another key, or of none");
+    let later = fixtures::dispatch(store, app, with_key("score")).await;
+    let (_, page) = fixtures::whole_page(store, &later).await;
+    assert_eq!(overtaken(old.no).await.unwrap(), [], "it has not been sent yet");
     let settled = vec![fixtures::sent(keys[0])];
-    store.checkpoint(Checkpoint { settled, ..fixtures::checkpoint(page, 2) }).await.unwrap();
-    assert!(overtaken(keys[0]).await.unwrap());
-    assert!(!overtaken(keys[1]).await.unwrap(), "the other device did not get it");
-    assert!(!store.superseded(newer.no, keys[0]).await.unwrap(), "nothing is newer");
+    let retries = vec![fixtures::retry(keys[1])];
+    let checkpoint = Checkpoint { settled, retries, ..fixtures::checkpoint(page, 2) };
+    store.checkpoint(checkpoint).await.unwrap();
+    assert_eq!(overtaken(old.no).await.unwrap(), keys[..1], "the other device did not get it");
+    let none = store.overtaken(old.no, keys[0], keys[0]).await.unwrap();
+    assert_eq!(none, [], "outside of the range");
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+    let outcomes = vec![self::settled(claimed[0].no, Outcome::Sent)];
+    store.settle_retries(INSTANCE, outcomes, NOW).await.unwrap();
+    assert_eq!(overtaken(old.no).await.unwrap(), keys, "a retry was sent to the other device");
+    assert_eq!(overtaken(later.no).await.unwrap(), [], "nothing is later");
 }
 
 /// A delivery that was in flight when its notification was canceled is not retried.

@@ -277,9 +277,9 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
     Ok(claim.opened(PageNo(inserted(no)?)))
 }
 
-/// The most newer notifications with the same collapse key that [`superseded`] checks, newest
-/// first.
-const SUPERSEDING_MAX: i64 = 16;
+/// The most later notifications with the same collapse key that [`overtaken`] checks. It begins with the one
+/// that became due last.
+const OVERTAKING_MAX: i64 = 16;
 
 /// Reads the devices of a page to which the next process sends nothing.
 pub(super) fn settled_devices(
@@ -375,29 +375,73 @@ pub(super) fn sibling_dispatches(
     Ok(others)
 }
 
-/// Whether a newer notification with the same collapse key was sent to the device.
-pub(super) fn superseded(
+/// The devices with keys in `(after, to]` to which another notification was sent that has the same collapse
+/// key and became due later, sorted.
+pub(super) fn overtaken(
     connection: &Connection,
     dispatch: DispatchNo,
-    key: DeviceKey,
-) -> Result<bool, StoreError> {
-    let newer = connection
+    after: DeviceKey,
+    to: DeviceKey,
+) -> Result<Vec<DeviceKey>, StoreError> {
+    // At a local time, a notification becomes due at most 14 hours after that time in UTC. The index has this
+    // bound, and each dispatch has the exact time.
+    let later = connection
         .prepare_cached(
             "select later.no from dispatches d join notifications n on n.no = d.notification_no
              cross join notifications other cross join dispatches later
              where d.no = ?1 and other.app_no = n.app_no and other.collapse_key = n.collapse_key
-             and other.no > n.no and later.notification_no = other.no
-             and later.platform = d.platform order by other.no desc limit ?2",
+             and coalesce(other.due_at, other.local_time + 50400000) >= d.due_at
+             and later.notification_no = other.no and later.platform = d.platform
+             and (later.due_at > d.due_at or later.due_at = d.due_at and other.no > n.no)
+             order by coalesce(other.due_at, other.local_time + 50400000) desc limit ?2",
         )?
-        .query_map([dispatch.0, SUPERSEDING_MAX], |row| row.get(0).map(DispatchNo))?
+        .query_map([dispatch.0, OVERTAKING_MAX], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    for later in newer {
-        if outcome(connection, later, key)?.is_some_and(|outcome| outcome.settled == Outcome::Sent)
-        {
-            return Ok(true);
-        }
+    let mut keys = Vec::new();
+    for later in later {
+        add_sent(connection, later, after, to, &mut keys)?;
     }
-    Ok(false)
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+/// Adds the devices with keys in `(after, to]` to which the messages of a dispatch were sent.
+fn add_sent(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    after: DeviceKey,
+    to: DeviceKey,
+    keys: &mut Vec<DeviceKey>,
+) -> Result<(), StoreError> {
+    let pages = connection
+        .prepare_cached(
+            "select no, from_key from pages
+             where dispatch_no = ?1 and to_key > ?2 and from_key < ?3",
+        )?
+        .query_map([dispatch.0, after.0, to.0], |row| {
+            Ok((PageNo(row.get(0)?), DeviceKey(row.get(1)?)))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (page, from) in pages {
+        let outcomes = outcomes_of_page(connection, page, from)?.into_iter();
+        keys.extend(outcomes.filter_map(|(outcome, _)| {
+            let is_in_range = after < outcome.key && outcome.key <= to;
+            (outcome.settled == Outcome::Sent && is_in_range).then_some(outcome.key)
+        }));
+    }
+    // A delivery that became a retry has its outcome in the retry and not in the page.
+    let mut retries = connection.prepare_cached(
+        "select device_key from retries
+         where dispatch_no = ?1 and device_key > ?2 and device_key <= ?3 and outcome = ?4",
+    )?;
+    let sent = i64::from(Outcome::Sent.code());
+    for key in
+        retries.query_map([dispatch.0, after.0, to.0, sent], |row| row.get(0).map(DeviceKey))?
+    {
+        keys.push(key?);
+    }
+    Ok(())
 }
 
 /// The page of a dispatch that contains a key: its number, the key before its first key, and

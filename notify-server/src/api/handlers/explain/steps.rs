@@ -614,7 +614,7 @@ impl ExplanationBuilder<'_> {
                 "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
             }
             Some(reasons::OVERTAKEN) => {
-                "a newer notification with the same collapse_key was sent to the device".into()
+                "a notification with the same collapse_key that became due later was sent to the device first".into()
             }
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
