@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::handler::{Context, Outcome, Reaction, Recipient, json, respond};
 use crate::page::escape;
 use crate::rules::RequestScript;
-use crate::script::{self, Fault, Provider, ScriptedResponse};
+use crate::script::{self, Fault, MARK, Provider, ScriptedResponse};
 use schema::field;
 
 /// Handles one message.
@@ -429,7 +429,7 @@ pub fn fcm_token(seed: u64, response: &ScriptedResponse) -> String {
         return format!("fcm{seed:012}:sandbox");
     }
     let script = write_script(response).expect("a token script can select the response");
-    format!("fcm{seed:012}:sandbox-{script}")
+    format!("fcm{seed:012}:sandbox{MARK}{script}")
 }
 
 fn write_script(response: &ScriptedResponse) -> Option<String> {

@@ -120,7 +120,7 @@ impl Reaction {
 
     /// The scripted fault. Without a fault, `response` with the overrides of the rule.
     pub(crate) fn scripted(scripted: RequestScript, response: Response<Bytes>) -> Self {
-        let RequestScript { response: script, delay_ms, overrides } = scripted;
+        let RequestScript { response: script, delay_ms, overrides, is_by_ending: _ } = scripted;
         let action = match script.fault {
             Fault::None => TransportAction::Respond(overrides.apply(response)),
             Fault::Silence => TransportAction::Silence,
@@ -199,6 +199,7 @@ impl Context<'_> {
             payload: payload(),
             status,
             reason: reason.clone(),
+            is_by_ending: scripted.is_by_ending,
             message_id,
             connection: self.conn.number,
             stream: self.request.stream,

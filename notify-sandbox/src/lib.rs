@@ -27,9 +27,9 @@
 //! applies only to a request that passes every check, so a script never hides a mistake.
 //!
 //! For FCM, Messenger, Telegram and the id of a Web Push subscription, the script follows the last
-//! `-`. It is a status, a keyword or a fault (`silence`, `reset`, `refuse`, `goaway`, `cut`).
+//! `~`. It is a status, a keyword or a fault (`silence`, `reset`, `refuse`, `goaway`, `cut`).
 //! `:N` after it adds `Retry-After: N`, and `xN` limits it to the first N attempts. Examples are
-//! `phone-429:3` and `phone-503x2`.
+//! `phone~429:3` and `phone~503x2`. After the number of a person or a chat, `-` works as `~` does.
 //!
 //! For APNs, the script is the last eight hex digits of the token: `dea`, one digit for the attempts
 //! (`d` for all attempts, `1` to `9` for the first 1 to 9 attempts), three digits for the status, and

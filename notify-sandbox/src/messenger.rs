@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::handler::{Context, Outcome, Reaction, Recipient, json, respond};
 use crate::rate_limits::Limit;
 use crate::rules::RequestScript;
-use crate::script::{self, Fault, Provider, ScriptedResponse};
+use crate::script::{self, Fault, MARK, Provider, RECIPIENT_MARKS, ScriptedResponse};
 use crate::state::SandboxState;
 
 /// The id of the page that sends all messages.
@@ -206,7 +206,7 @@ fn recipient_of(request: &Value) -> Option<String> {
 
 /// Whether `id` is a page-scoped id: a number, which `-` and a script may follow.
 fn is_page_scoped_id(id: &str) -> bool {
-    let number = id.split('-').next().unwrap_or_default();
+    let number = id.split(RECIPIENT_MARKS).next().unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -560,7 +560,7 @@ pub(crate) fn status_of(reason: &str) -> Option<u16> {
 
 /// Parses the script at the end of a recipient.
 fn parse_recipient(recipient: &str) -> Option<ScriptedResponse> {
-    script::parse_token(recipient, |script| {
+    script::parse_recipient(recipient, |script| {
         if let Some(error) = ERRORS.iter().find(|error| error.keyword == script) {
             let response = ScriptedResponse::reason(error.keyword);
             return Some(ScriptedResponse { status: Some(error.http), ..response });
@@ -587,7 +587,7 @@ pub fn messenger_recipient(seed: u64, response: &ScriptedResponse) -> String {
             (Some(reason), _) => find_error(reason).map(|error| error.keyword.to_owned()),
             (None, status) => status.map(|status| status.to_string()),
         });
-    format!("24{seed:014}-{}", script.expect("a script can select the response"))
+    format!("24{seed:014}{MARK}{}", script.expect("a script can select the response"))
 }
 
 /// An error response. The code and subcode identify the cause. The HTTP status does not, because many

@@ -79,6 +79,7 @@ fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
         200..300 => "accepted",
         _ => "refused",
     };
+    let by_ending = if entry.is_by_ending { "<br>selected by the ending of the token" } else { "" };
     let note = if is_check {
         "<br>check of the credentials, no push"
     } else if entry.is_silent() {
@@ -94,7 +95,7 @@ fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
         page,
         "<tr data-number=\"{number}\" class=\"{class}\"><td>{}</td>\
          <td>{}{environment}<br><code>{}</code></td>\
-         <td>{} {}{note}<br><small>{}</small></td><td><pre>{}</pre></td>\
+         <td>{} {}{by_ending}{note}<br><small>{}</small></td><td><pre>{}</pre></td>\
          <td><pre>{}</pre></td></tr>",
         at.strftime("%H:%M:%S%.3f"),
         entry.provider.as_str(),
@@ -141,9 +142,9 @@ pub(crate) fn instructions(state: &SandboxState) -> String {
          make it fail:\n\
          \x20 curl {plain}/sandbox/rules -d '{{\"provider\": \"fcm\", \"status\": 503, \"times\": 2}}'\n\
          \x20 curl -X DELETE {plain}/sandbox/rules\n\
-         \x20 an FCM token that ends in -unregistered, -429:3 or -503x2, an APNs token that ends in\n\
+         \x20 an FCM token that ends in ~unregistered, ~429:3 or ~503x2, an APNs token that ends in\n\
          \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) gets that answer; so does a person\n\
-         \x20 or chat that ends in -blocked or -502\n\
+         \x20 or chat that ends in ~blocked or ~502\n\
          \n\
          the certificate authority: {plain}/sandbox/ca.pem\n"
     )

@@ -33,6 +33,8 @@ pub struct ReceivedRequest {
     pub status: u16,
     /// The reason of the response, or the name of the fault.
     pub reason: Option<String>,
+    /// Whether the ending of the token selected the response.
+    pub is_by_ending: bool,
     /// `apns-id`, FCM's `name`, a push service's `Location`, or the message id of a chat.
     pub message_id: Option<String>,
     /// The number of the connection, from 1.

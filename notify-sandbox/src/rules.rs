@@ -223,7 +223,7 @@ impl Rule {
         };
         let trailing = TrailingBytes { count: self.more_bytes, every_ms: self.byte_every_ms };
         let overrides = ResponseOverride { headers: self.headers, body: self.body, trailing };
-        RequestScript { response, delay_ms: self.delay_ms, overrides }
+        RequestScript { response, is_by_ending: false, delay_ms: self.delay_ms, overrides }
     }
 }
 
@@ -231,6 +231,8 @@ impl Rule {
 #[derive(Debug, Default)]
 pub(crate) struct RequestScript {
     pub(crate) response: ScriptedResponse,
+    /// Whether the ending of the token selected the response.
+    pub(crate) is_by_ending: bool,
     pub(crate) delay_ms: u64,
     pub(crate) overrides: ResponseOverride,
 }
@@ -354,7 +356,10 @@ impl Rules {
         }
         let response =
             token_script.filter(|response| self.count_attempt(provider, token, response));
-        RequestScript::from(response.unwrap_or_default())
+        RequestScript {
+            is_by_ending: response.is_some(),
+            ..RequestScript::from(response.unwrap_or_default())
+        }
     }
 
     /// Finds the rule that applies to this request and counts the request for each matching rule before

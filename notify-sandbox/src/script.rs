@@ -1,4 +1,4 @@
-//! Scripted responses. A script is the text after the last `-` of a token. It selects the response that
+//! Scripted responses. A script is the text after the last `~` of a token. It selects the response that
 //! the provider gives to messages to this token.
 
 use serde::{Deserialize, Serialize};
@@ -168,13 +168,27 @@ impl ScriptedResponse {
     }
 }
 
-/// Parses the script that follows the last `-` of a token. `parse_keyword` parses a status or keyword of
-/// the provider.
+/// What separates a script from the token before it. No real token contains it.
+pub(crate) const MARK: char = '~';
+/// What separates a script from the number of a person or a chat.
+pub(crate) const RECIPIENT_MARKS: [char; 2] = [MARK, '-'];
+
+/// Parses the script that follows the last [`MARK`] of a token. `parse_keyword` parses a status or keyword
+/// of the provider.
 pub(crate) fn parse_token(
     token: &str,
     parse_keyword: impl Fn(&str) -> Option<ScriptedResponse>,
 ) -> Option<ScriptedResponse> {
-    parse_script(token.rsplit_once('-')?.1, parse_keyword)
+    parse_script(token.rsplit_once(MARK)?.1, parse_keyword)
+}
+
+/// Parses the script of a person or a chat, after the last of the [`RECIPIENT_MARKS`].
+pub(crate) fn parse_recipient(
+    recipient: &str,
+    parse_keyword: impl Fn(&str) -> Option<ScriptedResponse>,
+) -> Option<ScriptedResponse> {
+    // The id of a group starts with a `-`.
+    parse_script(recipient.trim_start_matches('-').rsplit_once(RECIPIENT_MARKS)?.1, parse_keyword)
 }
 
 /// Parses a script: a fault or a keyword of the provider, then optionally `:N` for `Retry-After` and

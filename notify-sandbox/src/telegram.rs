@@ -11,7 +11,7 @@ use crate::handler::{
 };
 use crate::rate_limits::Limit;
 use crate::rules::RequestScript;
-use crate::script::{self, Fault, Provider, ScriptedResponse};
+use crate::script::{self, Fault, MARK, Provider, RECIPIENT_MARKS, ScriptedResponse};
 use crate::state::SandboxState;
 
 /// The messages a minute that a group accepts.
@@ -140,7 +140,7 @@ fn take_from_limits(state: &SandboxState, chat: &str) -> Result<(), u64> {
 /// The number at the start of a chat id, without the script. `None` for the name of a channel.
 fn number_of(chat: &str) -> Option<i64> {
     let (sign, number) = chat.strip_prefix('-').map_or((1, chat), |number| (-1, number));
-    let number: i64 = number.split('-').next()?.parse().ok()?;
+    let number: i64 = number.split(RECIPIENT_MARKS).next()?.parse().ok()?;
     Some(sign * number)
 }
 
@@ -204,7 +204,7 @@ fn is_chat(chat: &str) -> bool {
         return !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     }
     let number = chat.strip_prefix('-').unwrap_or(chat);
-    let number = number.split('-').next().unwrap_or_default();
+    let number = number.split(RECIPIENT_MARKS).next().unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -312,8 +312,7 @@ pub(crate) fn status_of(reason: &str) -> Option<u16> {
 
 /// Parses the script at the end of a chat.
 fn parse_chat(chat: &str, is_photo: bool) -> Option<ScriptedResponse> {
-    // The id of a group starts with a `-`.
-    let response = script::parse_token(chat.trim_start_matches('-'), |script| {
+    let response = script::parse_recipient(chat, |script| {
         if let Some(status) = status_of(script) {
             return Some(ScriptedResponse {
                 status: Some(status),
@@ -347,7 +346,7 @@ pub fn telegram_chat(seed: u64, response: &ScriptedResponse) -> String {
             (Some(reason), _) => find_error(reason).map(|error| error.0.to_owned()),
             (None, status) => status.map(|status| status.to_string()),
         });
-    format!("{number}-{}", script.expect("a script can select the response"))
+    format!("{number}{MARK}{}", script.expect("a script can select the response"))
 }
 
 /// An error response.

@@ -21,7 +21,7 @@ use crate::handler::{
 };
 use crate::jwt::{Algorithm, Jwt, VerifiedCache};
 use crate::rules::RequestScript;
-use crate::script::{self, Fault, Provider, ScriptedResponse};
+use crate::script::{self, Fault, MARK, Provider, ScriptedResponse};
 use crate::state::{SandboxState, lock};
 
 /// The largest accepted body, in bytes. Every push service must accept this size (RFC 8030 section 7.2),
@@ -251,7 +251,9 @@ pub(crate) fn subscribe(
     };
     let suffix = match script {
         "" => String::new(),
-        script if script::parse_script(script, parse_keyword).is_some() => format!("-{script}"),
+        script if script::parse_script(script, parse_keyword).is_some() => {
+            format!("{MARK}{script}")
+        }
         _ => return Err(SubscribeError::Script),
     };
     let id = format!("{:032x}{suffix}", fastrand::u128(..));

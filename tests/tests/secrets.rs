@@ -157,7 +157,7 @@ async fn chat(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<Vec<Secr
     telegram["endpoint"] = json!(endpoint.replace("https://", "http://"));
     client.admin().put_provider(app, ProviderKind::Messenger, &messenger).await?;
     client.admin().put_provider(app, ProviderKind::Telegram, &telegram).await?;
-    for person in ["7701770177017701", "7701770177017701-blocked", "7701770177017701-500x1"] {
+    for person in ["7701770177017701", "7701770177017701~blocked", "7701770177017701~500x1"] {
         client.subscriptions().create(&Subscribe::messenger(person)).await?;
         client.subscriptions().create(&Subscribe::chat(person)).await?;
     }
@@ -186,7 +186,7 @@ fn files(folder: &Path) -> Result<Vec<u8>> {
 
 /// Registers phones whose tokens select every kind of response.
 async fn phones(client: &Client) -> Result<()> {
-    let dead = format!("PLANTED-push-token{}", "-unregistered");
+    let dead = format!("PLANTED-push-token{}", "~unregistered");
     let mut alive = RegisterDevice::android("alive", "PLANTED-push-token:sandbox");
     alive.imei = Some("PLANTED-imei".to_owned());
     register(
@@ -194,7 +194,7 @@ async fn phones(client: &Client) -> Result<()> {
         [
             RegisterDevice::android("dead", dead),
             alive,
-            RegisterDevice::android("late", "PLANTED-push-token:sandbox-503x1"),
+            RegisterDevice::android("late", "PLANTED-push-token:sandbox~503x1"),
             RegisterDevice::ios("ios", "fa11ed0e5ec7e7".repeat(4)),
             ios(1, &ScriptedResponse::reason("Unregistered")),
             android(2, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),

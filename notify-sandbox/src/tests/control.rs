@@ -230,6 +230,22 @@ async fn the_page_marks_checks_of_credentials() {
 }
 
 #[tokio::test]
+async fn the_page_says_when_an_ending_selected_the_answer() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let access = access_token(&sandbox, &mut client).await;
+    for token in ["fcm-token-502", "phone~502"] {
+        client.send(fcm_send(&access, &json!({ "token": token }))).await.unwrap();
+    }
+    let (_, page) = plain(&sandbox, "GET", "/", "").await;
+    assert_eq!(page.matches("selected by the ending of the token").count(), 1, "{page}");
+    let (_, received) = plain(&sandbox, "GET", "/sandbox/received", "").await;
+    let received: Value = serde_json::from_str(&received).unwrap();
+    let by_ending = |at: usize| &received["received"][at]["is_by_ending"];
+    assert_eq!((by_ending(0), by_ending(1)), (&json!(false), &json!(true)));
+}
+
+#[tokio::test]
 async fn a_sandbox_without_the_control_api_serves_only_providers() {
     let clock = TestClock::start().clock();
     let config = SandboxConfig { serves_control: false, clock, ..SandboxConfig::default() };

@@ -250,7 +250,7 @@ async fn a_recipient_can_script_every_error_of_meta() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     for (word, status, code, subcode) in rows {
-        let response = client.send(send(&sandbox, &format!("24-{word}"))).await.unwrap();
+        let response = client.send(send(&sandbox, &format!("24~{word}"))).await.unwrap();
         let error = &response.body["error"];
         assert_eq!((response.status, &error["code"]), (status, &json!(code)), "{word}");
         assert_eq!(error["error_subcode"].as_u64().unwrap_or(0), subcode, "{word}");
@@ -296,10 +296,10 @@ async fn a_rule_names_a_keyword_or_a_code() {
 async fn recipients_are_built_for_a_response() {
     let rows = [
         (ScriptedResponse::ok(), "2400000000000007"),
-        (ScriptedResponse::reason("blocked"), "2400000000000007-blocked"),
-        (ScriptedResponse::reason("10/2018278").first(2), "2400000000000007-windowx2"),
-        (ScriptedResponse::status(502).retry_after(3), "2400000000000007-502:3"),
-        (ScriptedResponse::fault(Fault::Cut), "2400000000000007-cut"),
+        (ScriptedResponse::reason("blocked"), "2400000000000007~blocked"),
+        (ScriptedResponse::reason("10/2018278").first(2), "2400000000000007~windowx2"),
+        (ScriptedResponse::status(502).retry_after(3), "2400000000000007~502:3"),
+        (ScriptedResponse::fault(Fault::Cut), "2400000000000007~cut"),
     ];
     for (answer, expected) in rows {
         assert_eq!(messenger_recipient(7, &answer), expected);

@@ -58,7 +58,7 @@ async fn a_token_can_script_every_error_of_fcm() {
     let mut client = Client::connect(&sandbox).await;
     let token = access_token(&sandbox, &mut client).await;
     for (word, status, canonical, code, others) in rows {
-        let message = json!({ "token": format!("phone-{word}") });
+        let message = json!({ "token": format!("phone~{word}") });
         let response = client.send(fcm_send(&token, &message)).await.unwrap();
         assert_eq!(response.status, status, "{word}");
         assert_eq!(response.body["error"]["code"], json!(status), "{word}");
@@ -66,8 +66,32 @@ async fn a_token_can_script_every_error_of_fcm() {
         assert_eq!(details(&response.body), (code, others.to_vec()), "{word}");
         assert_eq!(response.header("retry-after"), None, "{word}");
     }
-    let empty = client.send(fcm_send(&token, &json!({ "token": "phone-empty" }))).await.unwrap();
+    let empty = client.send(fcm_send(&token, &json!({ "token": "phone~empty" }))).await.unwrap();
     assert_eq!((empty.status, empty.body), (503, json!("")));
+}
+
+#[tokio::test]
+async fn only_an_ending_after_a_tilde_selects_an_answer() {
+    let rows = [
+        ("fcm-token-502", 200, false),
+        ("my-token-503x2", 200, false),
+        ("phone-unregistered", 200, false),
+        ("phone~", 200, false),
+        ("phone~nothing", 200, false),
+        ("phone~200x", 200, false),
+        ("fcm-token-502~502", 502, true),
+        ("phone~503x1", 503, true),
+        ("phone~503x1", 200, false),
+    ];
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let access = access_token(&sandbox, &mut client).await;
+    for (token, status, is_by_ending) in rows {
+        let response = client.send(fcm_send(&access, &json!({ "token": token }))).await.unwrap();
+        assert_eq!(response.status, status, "{token}");
+        let last = sandbox.received().pop().unwrap();
+        assert_eq!((last.status, last.is_by_ending), (status, is_by_ending), "{token}");
+    }
 }
 
 #[tokio::test]
@@ -77,7 +101,7 @@ async fn a_token_that_asks_for_two_failures_is_accepted_the_third_time() {
     let access = access_token(&sandbox, &mut client).await;
     let answer = ScriptedResponse::status(503).first(2);
     let token = fcm_token(1, &answer.clone().retry_after(3));
-    assert_eq!(token, "fcm000000000001:sandbox-503:3x2");
+    assert_eq!(token, "fcm000000000001:sandbox~503:3x2");
     for (status, retry_after) in [(503, Some("3")), (503, Some("3")), (200, None), (200, None)] {
         let message = json!({ "token": token });
         let response = client.send(fcm_send(&access, &message)).await.unwrap();

@@ -154,7 +154,7 @@ async fn a_chat_can_script_every_error_of_telegram() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     for (word, status, description) in rows {
-        let response = client.send(send(&sandbox, &format!("7-{word}"))).await.unwrap();
+        let response = client.send(send(&sandbox, &format!("7~{word}"))).await.unwrap();
         assert_eq!(
             (response.status, response.body),
             (status, failed(status, description)),
@@ -190,7 +190,7 @@ async fn a_photo_is_refused_where_a_text_passes() {
         ("parse", "can't parse entities: Unexpected end of text"),
     ];
     for (word, rule) in rows {
-        let chat = format!("7-{word}");
+        let chat = format!("7~{word}");
         let photo = json!({"chat_id": chat, "photo": "https://example.com/i.png"});
         let response = client.send(call(&sandbox, "sendPhoto", &photo)).await.unwrap();
         assert_eq!(response.body, failed(400, &format!("Bad Request: {rule}")));
@@ -247,10 +247,10 @@ async fn a_rule_names_a_keyword_or_its_own_description() {
 async fn chats_are_built_for_a_response() {
     let rows = [
         (ScriptedResponse::ok(), "5000000007"),
-        (ScriptedResponse::reason("blocked"), "5000000007-blocked"),
-        (ScriptedResponse::reason("migrated"), "5000000007-migrated"),
-        (ScriptedResponse::status(429).retry_after(3).first(1), "5000000007-429:3x1"),
-        (ScriptedResponse::fault(Fault::Reset), "5000000007-reset"),
+        (ScriptedResponse::reason("blocked"), "5000000007~blocked"),
+        (ScriptedResponse::reason("migrated"), "5000000007~migrated"),
+        (ScriptedResponse::status(429).retry_after(3).first(1), "5000000007~429:3x1"),
+        (ScriptedResponse::fault(Fault::Reset), "5000000007~reset"),
     ];
     for (answer, expected) in rows {
         assert_eq!(telegram_chat(7, &answer), expected);

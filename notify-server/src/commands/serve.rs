@@ -66,10 +66,9 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
 
 /// The hints of a first start. `console` is the origin of the console, and `link` signs in to it.
 fn first_hints(console: Option<&str>, link: Option<&str>, origin: &str) -> String {
-    let console = console.map(console_hint);
-    let gap = console.is_some().then(|| "\n".to_owned());
-    let hints: String = [console, link.map(link_hint), gap].into_iter().flatten().collect();
-    format!("\n{hints}{}\n", next_steps(origin))
+    let console = link.map(link_hint).or_else(|| console.map(console_hint)).unwrap_or_default();
+    let gap = if console.is_empty() { "" } else { "\n" };
+    format!("\n{console}{gap}{}\n", next_steps(origin))
 }
 
 /// The address of the console.
@@ -79,7 +78,10 @@ fn console_hint(origin: &str) -> String {
 
 /// The link that signs in to the console without the admin key.
 fn link_hint(link: &str) -> String {
-    format!("console: {link}\n  (this link signs in once, within 10 minutes)\n")
+    format!(
+        "console: {link}\n  \
+         (this link signs in once, within 10 minutes; start the playground there)\n"
+    )
 }
 
 /// Hints for the first start of a server.
@@ -158,7 +160,9 @@ mod tests {
         let origin = "http://127.0.0.1:8080";
         let link = format!("{origin}/console/first?code={}", "x".repeat(22));
         let steps = first_hints(Some(origin), Some(&link), origin);
-        assert!(steps.starts_with(&format!("\n{}", console_hint(origin))), "{steps}");
+        assert!(steps.starts_with(&format!("\n{}\n", link_hint(&link))), "{steps}");
+        let steps = first_hints(Some(origin), None, origin);
+        assert!(steps.starts_with(&format!("\n{}\n", console_hint(origin))), "{steps}");
         for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
         }

@@ -306,3 +306,23 @@ fn the_title_stands_in_for_the_name_of_the_application() {
         assert_eq!(notes, ["the title is left out: messages have none here"]);
     }
 }
+
+#[test]
+fn the_page_about_apps_lists_every_key_that_an_app_receives() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/apps.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("| key | value |\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let keys: Vec<&str> = rows.filter_map(|row| row.split('|').nth(1)).collect();
+    let keys = keys.concat();
+    for given in [full(), poll(), silent()] {
+        let ios = given.apns();
+        let android = given.fcm(true);
+        let data = android["message"]["data"].as_object().unwrap();
+        for key in ios.as_object().unwrap().keys().chain(data.keys()) {
+            // The key of the extra pair is the caller's.
+            let is_known = keys.contains(&format!("`{key}`"));
+            assert!(is_known || ["aps", "order"].contains(&key.as_str()), "missing: {key}");
+        }
+    }
+}

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use notify_server::config::{Config, Sources};
-use notify_tests::{Launch, TestServer};
+use notify_tests::{Launch, TestServer, binary};
 
 use super::{names, read, root, values};
 
@@ -78,4 +79,63 @@ async fn the_secrets_of_compose_are_created_once_and_used() -> Result<()> {
     let server = launch.argument(key).start().await?;
     ensure!(server.terminate().await?.success());
     Ok(())
+}
+
+/// Runs a command of a unit, as systemd would, on other folders.
+fn run_as_unit(command: &str, folder: &Path) -> Result<()> {
+    let program = binary("notify-server")?.display().to_string();
+    let backups = folder.join("backups").display().to_string();
+    let command = command
+        .replace("/usr/bin/notify-server", &program)
+        .replace("/var/lib/notify-backups", &backups)
+        .replace("$$", "$")
+        .replace("%%", "%");
+    let data = folder.join("data");
+    let run = Command::new("sh").args(["-c", &command]).env("NOTIFY_DATA_DIR", data).output()?;
+    ensure!(run.status.success(), "{command}: {}", String::from_utf8_lossy(&run.stderr));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_backup_unit_copies_the_database_and_deletes_old_copies() -> Result<()> {
+    let unit = read("deploy/systemd/notify-backup.service");
+    let lines = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key));
+    let copy = lines("ExecStart=").context("a command")?;
+    let delete = lines("ExecStartPost=").context("a second command")?;
+    let folder = tempfile::tempdir()?;
+    let backups = folder.path().join("backups");
+    std::fs::create_dir(&backups)?;
+    let server = Launch::on(&folder.path().join("data")).start().await?;
+    run_as_unit(copy, folder.path())?;
+    let copies = || -> Result<Vec<_>> {
+        std::fs::read_dir(&backups)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let [made] = <[_; 1]>::try_from(copies()?).ok().context("one copy")?;
+
+    let old = backups.join("notify-20260101T030000.db");
+    std::fs::copy(&made, &old)?;
+    std::fs::File::options().write(true).open(&old)?.set_modified(SystemTime::UNIX_EPOCH)?;
+    run_as_unit(delete, folder.path())?;
+    ensure!(copies()? == [made], "only the new copy is left");
+    ensure!(server.terminate().await?.success());
+    Ok(())
+}
+
+#[test]
+fn the_page_about_hosting_names_every_host_that_the_server_calls() {
+    let page = read("docs/self-hosting.md");
+    let mut hosts = notify_core::WEB_PUSH_SERVICES_DEFAULT.map(str::to_owned).to_vec();
+    // Google's JSON names it.
+    hosts.push("oauth2.googleapis.com".to_owned());
+    for provider in ["apns", "fcm", "messenger", "telegram"] {
+        let code = read(&format!("notify-server/src/provider_config/{provider}.rs"));
+        let urls = code.lines().filter_map(|line| line.split_once(": &str = \"https://"));
+        let found: Vec<_> =
+            urls.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.to_owned())).collect();
+        assert!(!found.is_empty(), "{provider}");
+        hosts.extend(found);
+    }
+    for host in hosts {
+        assert!(page.contains(&format!("`{host}`")), "missing: {host}");
+    }
 }

@@ -314,7 +314,7 @@ fn the_sandbox_document_lists_every_reason_and_setting() {
         assert!(document.lines().any(|line| line == row), "missing: {row}");
     }
     for (word, refusal) in WebPushError::ALL.iter().filter_map(|one| Some((one.keyword?, one))) {
-        let row = format!("| `-{word}` | {} ", refusal.status);
+        let row = format!("| `~{word}` | {} ", refusal.status);
         assert!(document.lines().any(|line| line.starts_with(&row)), "missing: {row}");
     }
     // The words of chats stand in tables below the name of their provider.
@@ -324,7 +324,7 @@ fn the_sandbox_document_lists_every_reason_and_setting() {
         .map(|word| (of_persons, word))
         .chain(telegram_keywords().map(|word| (of_chats, word)))
     {
-        assert!(part.contains(&format!("`-{word}`")), "missing: -{word}");
+        assert!(part.contains(&format!("`~{word}`")), "missing: ~{word}");
     }
     let settings = serde_json::to_value(Settings::default()).unwrap();
     for (name, default) in settings.as_object().unwrap() {

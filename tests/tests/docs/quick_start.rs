@@ -152,7 +152,8 @@ async fn the_quick_start_delivers_a_notification() -> Result<()> {
     ensure!(!with_curl.text.contains("notify send"));
     follow([sandbox, with_curl], None).await.context("with curl")?;
 
-    let two: Vec<_> = blocks.iter().filter(|block| block.heading == "Two commands").collect();
+    let two: Vec<_> =
+        blocks.iter().filter(|block| block.heading == "See a push in a minute").collect();
     // The first is what the reader started with; the second runs this test. Pasted together, the second would
     // run when the reader stops the server.
     let two: Vec<_> = two.into_iter().map(commands).collect();

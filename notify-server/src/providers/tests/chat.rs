@@ -174,7 +174,7 @@ async fn page_respects_its_quota() {
             assert_eq!(provider.limit(NOW), expected, "{percent}: one page, one quota");
         }
     }
-    let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
+    let answer = messenger.attempt(&prepared, &person("24~messengerlimit")).await;
     let SendResult::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
     assert_eq!(after, Some(Duration::from_secs(12 * 60)), "as long as the header says");
     fixture.sandbox.set(Settings::default());
@@ -193,7 +193,7 @@ async fn exhausted_page_without_a_time_backs_off() {
     let prepared = text(&messenger);
     fixture.sandbox.set(Settings { messenger_usage_percent: 100, ..Settings::default() });
     for minutes in [1, 2, 4, 8] {
-        let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
+        let answer = messenger.attempt(&prepared, &person("24~messengerlimit")).await;
         let SendResult::Throttle { after: Some(after), .. } = answer else {
             panic!("not throttled: {answer:?}")
         };

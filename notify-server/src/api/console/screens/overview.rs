@@ -46,7 +46,8 @@ struct Overview {
     is_first: bool,
     next: Option<String>,
     server: Diagnostics,
-    has_playground: bool,
+    /// Whether nothing can be sent yet except in the playground, which is not running.
+    offers_playground: bool,
 }
 
 /// Something that an operator has to do.
@@ -110,8 +111,12 @@ async fn overview(visit: Visit) -> Result<Response, ApiError> {
     let more_needs = needs.len().saturating_sub(NEEDS_MAX);
     needs.truncate(NEEDS_MAX);
     let (is_first, next) = (cursor.is_empty(), page.next_cursor);
-    let has_playground = layout.apps.iter().any(|app| playground::owns(app.id));
-    show(&Overview { layout, needs, more_needs, tiles, is_first, next, has_playground, server })
+    let offers_playground = cfg!(feature = "sandbox")
+        && is_first
+        && next.is_none()
+        && tiles.iter().all(|tile| tile.lights.is_empty())
+        && !layout.apps.iter().any(|app| playground::owns(app.id));
+    show(&Overview { layout, needs, more_needs, tiles, is_first, next, offers_playground, server })
 }
 
 /// What an operator has to do for an application. Its credentials are not tested here.
