@@ -1,5 +1,7 @@
 //! Feeds, their items, and the schedule of their fetches.
 
+use std::collections::HashMap;
+
 use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
 
 use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
@@ -375,7 +377,7 @@ fn finish(
     if stored_digest.as_deref() == Some(&items.digest[..]) {
         return Ok(None);
     }
-    replace_items(tx, feed, items)?;
+    replace_items(tx, feed, items, fetch.at)?;
     Ok(Some(app))
 }
 
@@ -391,14 +393,35 @@ fn change_url(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<()
     Ok(())
 }
 
-fn replace_items(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(), StoreError> {
+/// Replaces the items of a feed. An item whose date is ahead of `now` counts as the time at which it was first
+/// seen, so that it is not the newest one until that date.
+fn replace_items(
+    tx: &Connection,
+    feed: FeedNo,
+    items: &FeedItems,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let is_ahead = |at: Timestamp| at > now;
+    let has_dates_ahead = items.rows.iter().any(|item| item.published_at.is_some_and(is_ahead));
+    let seen = if has_dates_ahead { times_of(tx, feed)? } else { HashMap::new() };
+    let time_of = |item: &FeedItemRow| match item.published_at {
+        Some(at) if is_ahead(at) => {
+            let seen_at = seen.get(&item.url).copied().flatten().unwrap_or(now);
+            Some(seen_at.min(now))
+        }
+        at => at,
+    };
+    let mut rows: Vec<_> = items.rows.iter().map(|item| (time_of(item), item)).collect();
+    if has_dates_ahead {
+        rows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    }
     tx.prepare_cached("delete from feed_items where feed_no = ?1")?.execute([feed.0])?;
     let mut insert = tx.prepare_cached(
         "insert into feed_items (feed_no, place, title, url, image_url, published_at)
          values (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for (place, item) in (0_i64..).zip(&items.rows) {
-        let published_at = item.published_at.map(Timestamp::as_ms);
+    for (place, (published_at, item)) in (0_i64..).zip(rows) {
+        let published_at = published_at.map(Timestamp::as_ms);
         insert.execute(params![
             feed.0,
             place,
@@ -412,6 +435,18 @@ fn replace_items(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(),
     tx.prepare_cached("update feeds set items = ?2, items_digest = ?3 where no = ?1")?
         .execute(params![feed.0, count, items.digest])?;
     Ok(())
+}
+
+/// The times of a feed's stored items, by their urls.
+fn times_of(
+    tx: &Connection,
+    feed: FeedNo,
+) -> Result<HashMap<String, Option<Timestamp>>, StoreError> {
+    let times = tx
+        .prepare_cached("select url, published_at from feed_items where feed_no = ?1")?
+        .query_map([feed.0], |row| Ok((row.get(0)?, row.get::<Option<i64>>(1)?.map(Timestamp))))?
+        .collect::<Result<_, _>>()?;
+    Ok(times)
 }
 
 /// Reads the newest items of a feed.

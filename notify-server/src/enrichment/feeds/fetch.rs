@@ -16,6 +16,7 @@ use super::text::URL_BYTES_MAX;
 use super::{FEED_BYTES_MAX, ParseError, time};
 use crate::outbound::{Outbound, Unreachable, guarded_client, retry_after, unreachable};
 use crate::store::Validators;
+use crate::tls_problem::TlsProblem;
 
 /// Longest duration of a fetch, including redirects.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,10 +54,13 @@ pub(crate) enum FetchError {
     /// panicked. This is not a failure of the feed.
     #[error("could not be read by this server this time")]
     NotAttempted,
-    /// The connection failed, the response was not HTTP, or it did not arrive in time. One text for
+    /// There was no connection, the response was not HTTP, or it did not arrive in time. One text for
     /// all three reveals nothing about the host.
     #[error("the host does not answer, or not in time")]
     Unreachable,
+    /// TLS failed.
+    #[error("the TLS connection failed: {0}")]
+    Tls(TlsProblem),
     /// The status is neither 200, 304, 410 nor a redirect.
     #[error("answered with status {status}")]
     Status {
@@ -167,7 +171,7 @@ impl FeedClient {
         response.map_err(|error| match unreachable(&error) {
             Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
-            None => FetchError::Unreachable,
+            None => TlsProblem::of(&error).map_or(FetchError::Unreachable, FetchError::Tls),
         })
     }
 }

@@ -5,7 +5,7 @@ use notify_core::Timestamp;
 use url::Url;
 
 use super::picture::{Claim, Likeness, Pictures, Place};
-use super::text::{escaped, first_picture, line, web_url};
+use super::text::{escaped, first_picture, line, title, web_url};
 use super::xml::{Document, Element, Ns, Piece, Text};
 use super::{ParseError, time};
 
@@ -108,11 +108,13 @@ impl Draft {
         match (element.ns, element.name.as_str()) {
             (Ns::Rss | Ns::Atom, "title") => {
                 let text = document.text()?.text;
-                self.title.offer(TitleRank::Title, || to_line(&text, is_plain));
+                self.title.offer(TitleRank::Title, || {
+                    if is_plain { line(&escaped(&text)) } else { title(&text) }
+                });
             }
             (Ns::Media | Ns::Itunes | Ns::DublinCore, "title") => {
                 let text = document.text()?.text;
-                self.title.offer(TitleRank::Other, || line(&text));
+                self.title.offer(TitleRank::Other, || title(&text));
             }
             (Ns::Rss, "description") => self.add_text(document, TitleRank::Summary, false)?,
             (Ns::Rss | Ns::Atom, "summary") => {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use notify_core::beginning;
 use quick_xml::escape::resolve_html5_entity;
 use url::Url;
 
@@ -18,6 +19,155 @@ const ENTITY_BYTES_MAX: usize = 33;
 /// Inline elements of HTML, which do not separate words.
 pub(super) const INLINE: [&str; 13] =
     ["a", "span", "b", "i", "em", "strong", "u", "s", "small", "sub", "sup", "code", "wbr"];
+/// The names of elements of HTML, obsolete ones included, and of the SVG and `MathML` inside it, sorted. What has
+/// another name is text, as in `Option<T>`.
+const ELEMENTS: [&str; 145] = [
+    "a",
+    "abbr",
+    "acronym",
+    "address",
+    "applet",
+    "area",
+    "article",
+    "aside",
+    "audio",
+    "b",
+    "base",
+    "basefont",
+    "bdi",
+    "bdo",
+    "bgsound",
+    "big",
+    "blink",
+    "blockquote",
+    "body",
+    "br",
+    "button",
+    "canvas",
+    "caption",
+    "center",
+    "cite",
+    "code",
+    "col",
+    "colgroup",
+    "data",
+    "datalist",
+    "dd",
+    "del",
+    "details",
+    "dfn",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "embed",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "font",
+    "footer",
+    "form",
+    "frame",
+    "frameset",
+    "g",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "head",
+    "header",
+    "hgroup",
+    "hr",
+    "html",
+    "i",
+    "iframe",
+    "image",
+    "img",
+    "input",
+    "ins",
+    "isindex",
+    "kbd",
+    "keygen",
+    "label",
+    "legend",
+    "li",
+    "link",
+    "listing",
+    "main",
+    "map",
+    "mark",
+    "marquee",
+    "math",
+    "menu",
+    "menuitem",
+    "meta",
+    "meter",
+    "nav",
+    "nobr",
+    "noembed",
+    "noframes",
+    "noscript",
+    "object",
+    "ol",
+    "optgroup",
+    "option",
+    "output",
+    "p",
+    "param",
+    "path",
+    "picture",
+    "plaintext",
+    "portal",
+    "pre",
+    "progress",
+    "q",
+    "rb",
+    "rp",
+    "rt",
+    "rtc",
+    "ruby",
+    "s",
+    "samp",
+    "script",
+    "search",
+    "section",
+    "select",
+    "slot",
+    "small",
+    "source",
+    "spacer",
+    "span",
+    "strike",
+    "strong",
+    "style",
+    "sub",
+    "summary",
+    "sup",
+    "svg",
+    "table",
+    "tbody",
+    "td",
+    "template",
+    "textarea",
+    "tfoot",
+    "th",
+    "thead",
+    "time",
+    "title",
+    "tr",
+    "track",
+    "tt",
+    "u",
+    "ul",
+    "var",
+    "video",
+    "wbr",
+    "xmp",
+];
 const CDATA_START: &str = "<![CDATA[";
 const CDATA_END: &str = "]]>";
 
@@ -57,7 +207,8 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// Converts HTML to one line of plain text: without tags, with entities decoded, and with each run
-/// of white space replaced by one space. A text longer than [`TITLE_CHARS_MAX`] ends with `…`.
+/// of white space replaced by one space. A text longer than [`TITLE_CHARS_MAX`] is cut between two grapheme
+/// clusters and ends with `…`.
 /// `None` when no text is left.
 pub(super) fn line(html: &str) -> Option<String> {
     // Some feeds escape the markers of a CDATA section together with its text.
@@ -69,33 +220,26 @@ pub(super) fn line(html: &str) -> Option<String> {
     let encoded_text = without_tags(&html);
     let decoded_text = decoded(&encoded_text);
     let mut line = String::new();
-    let mut chars = 0;
-    for word in decoded_text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
+    let words = decoded_text.split(|c: char| c.is_whitespace() || c.is_control());
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
         }
-        let space = usize::from(!line.is_empty());
-        let left = TITLE_CHARS_MAX.saturating_sub(chars + space);
-        let length = word.chars().count();
-        if length > left {
-            let kept = left.saturating_sub(1);
-            if space == 1 && kept > 0 {
-                line.push(' ');
-            }
-            if chars == TITLE_CHARS_MAX {
-                line.pop();
-            }
-            line.extend(word.chars().take(kept));
+        line.extend(word.chars().take(TITLE_CHARS_MAX + 1));
+        if line.chars().nth(TITLE_CHARS_MAX).is_some() {
+            line.truncate(beginning(&line, TITLE_CHARS_MAX - 1).len());
             line.push('…');
             break;
         }
-        if space == 1 {
-            line.push(' ');
-        }
-        line.push_str(word);
-        chars += space + length;
     }
     (!line.is_empty()).then_some(line)
+}
+
+/// The title that a text contains, as [`line()`] converts it. A title that is nothing but a tag without attributes
+/// is about this tag, and stays as it is.
+pub(super) fn title(html: &str) -> Option<String> {
+    let is_literal = || !html.contains('=') && !html.contains("</") && !html.contains("<!");
+    line(html).or_else(|| line(&escaped(html)).filter(|_| is_literal()))
 }
 
 /// The tags of HTML, in order. Comments and the contents of scripts and styles are skipped.
@@ -118,17 +262,19 @@ pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Removes tags, comments, and the contents of scripts and styles. A `<` that starts no tag stays.
+/// Removes tags, comments, and the contents of scripts and styles. A `<` that starts no tag stays, and so does
+/// one whose tag is not closed or has no name of HTML.
 fn without_tags(html: &str) -> Cow<'_, str> {
     if !html.contains('<') {
         return Cow::Borrowed(html);
     }
     let mut text = String::with_capacity(html.len());
     let mut rest = html;
+    let mut ends = Ends::default();
     while let Some(open) = rest.find('<') {
         text.push_str(&rest[..open]);
         rest = &rest[open..];
-        let Some(length) = tag_length(rest) else {
+        let Some(length) = ends.markup_length(rest) else {
             text.push('<');
             rest = &rest[1..];
             continue;
@@ -147,6 +293,52 @@ fn without_tags(html: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// What the rest of a text does not have any more. Without this, the rest would be scanned again for every `<` in
+/// it, which takes quadratic time.
+#[derive(Default)]
+struct Ends {
+    no_comment_ends: bool,
+    no_tag_ends: bool,
+    /// A tag ended only if its quotes were ignored. They are ignored from then on.
+    ignores_quotes: bool,
+}
+
+impl Ends {
+    /// Length of the tag of HTML, the comment or the declaration at the start of a text, in bytes; `None` if there
+    /// is none, or it is not closed.
+    fn markup_length(&mut self, text: &str) -> Option<usize> {
+        if text.starts_with("<!--") {
+            let end = if self.no_comment_ends { None } else { text.find("-->") };
+            self.no_comment_ends = end.is_none();
+            return end.map(|at| at + 3);
+        }
+        let is_declaration = text[1..].starts_with(['!', '?'])
+            && text[2..].starts_with(|next: char| next.is_ascii_alphabetic());
+        if self.no_tag_ends || !(is_declaration || has_name_of_html(text)) {
+            return None;
+        }
+        if !self.ignores_quotes
+            && let Some(length) = closed_tag_length(text)
+        {
+            return Some(length);
+        }
+        self.ignores_quotes = true;
+        let end = text.find('>');
+        self.no_tag_ends = end.is_none();
+        end.map(|at| at + 1)
+    }
+}
+
+/// Whether a text begins with an opening or closing tag of an element of HTML.
+fn has_name_of_html(text: &str) -> bool {
+    let name = text[1..].strip_prefix('/').unwrap_or(&text[1..]);
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(name.len());
+    let (name, after) = name.split_at(end);
+    let name = name.to_ascii_lowercase();
+    after.starts_with(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>'))
+        && (ELEMENTS.binary_search(&name.as_str()).is_ok() || name.starts_with("amp-"))
+}
+
 /// Length of the tag or comment at the start of a text, in bytes; `None` if there is none. A tag or
 /// comment that is not closed extends to the end.
 fn tag_length(text: &str) -> Option<usize> {
@@ -157,6 +349,13 @@ fn tag_length(text: &str) -> Option<usize> {
     if !(next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?')) {
         return None;
     }
+    // An unclosed tag extends to the end. Otherwise the rest would be scanned again for every `<`
+    // in it, which takes quadratic time.
+    Some(closed_tag_length(text).unwrap_or(text.len()))
+}
+
+/// Length of a tag, whose beginning was checked, in bytes; `None` if it is not closed.
+fn closed_tag_length(text: &str) -> Option<usize> {
     // A quote starts a quoted value only directly after `=`. Otherwise an apostrophe in a tag would
     // hide the rest of the text.
     let (mut quote, mut before) = (None, b' ');
@@ -171,9 +370,7 @@ fn tag_length(text: &str) -> Option<usize> {
             before = byte;
         }
     }
-    // An unclosed tag extends to the end. Otherwise the rest would be scanned again for every `<`
-    // in it, which takes quadratic time.
-    Some(text.len())
+    None
 }
 
 /// Whether a text begins with an opening or closing tag of this name.
@@ -481,6 +678,56 @@ fn attributes(tag: &str) -> Vec<(&str, Cow<'_, str>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_closed_tags_of_html_are_removed_from_a_text() {
+        assert!(ELEMENTS.is_sorted());
+        let cases = [
+            ("x <y and z", "x <y and z"),
+            ("x &lt;y and z", "x <y and z"),
+            ("Option<T> vs Result<T, E>", "Option<T> vs Result<T, E>"),
+            ("<antirez> on Redis", "<antirez> on Redis"),
+            ("<antirez>", "<antirez>"),
+            ("std::vec<std::string>", "std::vec<std::string>"),
+            ("a <b and c", "a <b and c"),
+            ("a < b > c", "a < b > c"),
+            ("1<2", "1<2"),
+            ("<user@example.org> writes", "<user@example.org> writes"),
+            ("see <https://example.org>", "see <https://example.org>"),
+            ("i <3 this", "i <3 this"),
+            ("<foo-bar>x</foo-bar>", "<foo-bar>x</foo-bar>"),
+            ("cut <!-- off", "cut <!-- off"),
+            ("cut <a href=\"/x", "cut <a href=\"/x"),
+            ("<b>bold</b> and <EM class='x>y'>strong</EM>", "bold and strong"),
+            ("<h1>a</h1><p>b<br/>c", "a b c"),
+            ("<!DOCTYPE html><p>a<!-- b -->c", "a c"),
+            ("<a title=\"unclosed>x</a> y", "x y"),
+            ("<script>x</script>y", "y"),
+        ];
+        for (html, expected) in cases {
+            assert_eq!(line(html).as_deref(), Some(expected), "{html}");
+        }
+        for (html, expected) in [
+            ("<canvas>", Some("<canvas>")),
+            ("<input> <select>", Some("<input> <select>")),
+            ("<b>x</b>", Some("x")),
+            ("<b></b>", None),
+            ("<img src='/a.jpg'>", None),
+            ("<!-- x -->", None),
+            (" ", None),
+        ] {
+            assert_eq!(title(html).as_deref(), expected, "{html}");
+        }
+        let family = "👨‍👩‍👧‍👦";
+        for (kept, added) in [(295, "a"), (292, family), (298, "é")] {
+            let long = format!("{}{added}{family}{family}", "x".repeat(kept));
+            assert_eq!(line(&long), Some(format!("{}{added}…", "x".repeat(kept))));
+        }
+        // Takes linear time.
+        let _ = line(&"<a b=\"".repeat(200_000));
+        let _ = line(&"<a b=\">\"".repeat(200_000));
+        let _ = line(&"<!--<a".repeat(200_000));
+    }
 
     #[test]
     fn tracking_pixels_buttons_and_placeholders_are_not_pictures() {

@@ -184,6 +184,7 @@ fn metric_of(read: &Result<FetchedFeed, FetchError>) -> FeedResult {
         Err(
             FetchError::Unresolved
             | FetchError::Unreachable
+            | FetchError::Tls(_)
             | FetchError::NotAttempted
             | FetchError::Status { .. }
             | FetchError::Redirected,
@@ -221,6 +222,7 @@ fn to_feed_fetch(
         | FetchError::PrivateAddress
         | FetchError::Unresolved
         | FetchError::Unreachable
+        | FetchError::Tls(_)
         | FetchError::Redirected
         | FetchError::TooLarge
         | FetchError::Compression

@@ -323,3 +323,46 @@ async fn campaign_shows_the_newest_items(store: &Store) {
     assert!(is_unknown(&store.shown_campaign(other_app, campaign).await));
     assert!(is_unknown(&store.shown_campaign(app, CampaignRef::Default).await));
 }
+
+/// Such an item would otherwise be the first of its campaign until its date.
+#[apply(contract)]
+async fn an_item_dated_ahead_counts_as_the_time_when_it_was_first_seen(store: &Store) {
+    let app = fixtures::app(store).await;
+    let id = made(store, app, "https://a.example/").await;
+    let campaign = CampaignRef::Id(campaigns::made_with_feed(store, app, id).await);
+    let later = |hours: i64| NOW.plus_ms(hours * 3_600_000);
+    // Hours of the fetch, the dates of the items in hours, and what the two newest items then are.
+    type Dated = (&'static str, i64);
+    let rows: [(i64, &[Dated], [Dated; 2]); 5] = [
+        (0, &[("far", 600_000), ("a", -1), ("b", -2)], [("far", 0), ("a", -1)]),
+        (1, &[("far", 600_000), ("new", 1), ("a", -1)], [("new", 1), ("far", 0)]),
+        (2, &[("far", 600_000), ("soon", 5), ("new", 1)], [("soon", 2), ("new", 1)]),
+        (
+            4,
+            &[("far", 600_001), ("soon", 5), ("newer", 3), ("new", 1)],
+            [("newer", 3), ("soon", 2)],
+        ),
+        (6, &[("far", 600_000), ("soon", 5), ("newer", 3)], [("soon", 5), ("newer", 3)]),
+    ];
+    for (number, (hours, items, expected)) in rows.into_iter().enumerate() {
+        let claim = claimed(store, NEXT.plus_ms(number as i64 * 900_000)).await.remove(0);
+        let mut read = fetch(&[&number.to_string()]);
+        read.at = later(hours);
+        let rows = items.iter().map(|(title, hours)| FeedItemRow {
+            title: (*title).to_owned(),
+            url: format!("https://a.example/{title}"),
+            image_url: None,
+            published_at: Some(later(*hours)),
+        });
+        read.items.as_mut().unwrap().rows = rows.collect();
+        finish(store, &claim, read).await;
+        let shown = store.shown_campaign(app, campaign).await.unwrap();
+        let found: Vec<_> = shown.feeds[0]
+            .items
+            .iter()
+            .map(|item| (item.title.clone(), item.published_at))
+            .collect();
+        let expected = expected.map(|(title, hours)| (title.to_owned(), Some(later(hours))));
+        assert_eq!(found, expected, "fetch {number}");
+    }
+}

@@ -27,7 +27,7 @@ fn titles_are_stripped_of_markup_and_entities() {
         ("<![CDATA[#<span>one</span>, <A HREF='/'>tw</A>o<br>three]]>", Some("#one, two three")),
         ("<![CDATA[A<script>alert('<b>')</script>B]]>", Some("A B")),
         ("<![CDATA[A<!-- <b> hidden -->B]]>", Some("A B")),
-        ("<![CDATA[A<b unclosed]]>", Some("A")),
+        ("<![CDATA[A<b unclosed]]>", Some("A<b unclosed")),
         ("&#0;&#1;A", Some("&#0; A")),
         ("<![CDATA[<img src=x>]]>", None),
         ("", None),

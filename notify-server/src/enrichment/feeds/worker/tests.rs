@@ -3,6 +3,7 @@
 use super::*;
 use crate::enrichment::feeds::{ParseError, ParsedFeed};
 use crate::store::{FeedNo, Validators};
+use crate::tls_problem::TlsProblem;
 
 const NOW: Timestamp = Timestamp(1_780_000_000_000);
 const MINUTE_MS: i64 = 60_000;
@@ -36,6 +37,11 @@ fn failed_fetch_records_error_and_backs_off() {
         (FetchError::PrivateAddress, INSIDE, Some(60)),
         (FetchError::Unresolved, INSIDE, Some(60)),
         (FetchError::Unreachable, "the host does not answer, or not in time", Some(60)),
+        (
+            FetchError::Tls(TlsProblem::UnknownIssuer),
+            "the TLS connection failed: the issuer of the certificate is not trusted",
+            Some(60),
+        ),
         (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
         (FetchError::TooLarge, "is larger than 5 MiB", Some(60)),
         (
