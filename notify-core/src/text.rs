@@ -4,6 +4,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use unicode_segmentation::UnicodeSegmentation;
+
 /// A count with its noun, whose plural ends in `s`.
 ///
 /// ```
@@ -16,6 +18,24 @@ use std::fmt::{Display, Write as _};
 pub fn pluralize<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{plural}")
+}
+
+/// The beginning of a text, at most `chars_max` characters. It ends between two grapheme clusters, so that no flag
+/// and no emoji of several characters is cut into others. Only a first cluster that is longer than this by itself
+/// is cut.
+///
+/// ```
+/// use notify_core::beginning;
+///
+/// assert_eq!(beginning("abc", 2), "ab");
+/// assert_eq!(beginning("a🇦🇹", 2), "a");
+/// assert_eq!(beginning("👨‍👩‍👧", 2), "👨‍");
+/// ```
+#[must_use]
+pub fn beginning(text: &str, chars_max: usize) -> &str {
+    let Some((bytes_max, _)) = text.char_indices().nth(chars_max) else { return text };
+    let ends = text.grapheme_indices(true).map(|(start, cluster)| start + cluster.len());
+    text.split_at(ends.take_while(|end| *end <= bytes_max).last().unwrap_or(bytes_max)).0
 }
 
 /// Whether a character controls the terminal or is invisible: control characters (C0, DEL, C1), line

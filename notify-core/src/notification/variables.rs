@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Content, Message};
 use crate::AttributeValue;
 use crate::attribute::{is_attribute_name, number_text};
+use crate::text::beginning;
 use crate::violations::{Path, Validator, path};
 
 /// Most variables in one text.
@@ -115,7 +116,8 @@ pub(super) fn check(message: &Message, validator: &mut Validator) {
     }
 }
 
-/// The text that stands for a value of an attribute: at most [`VALUE_CHARS_MAX`] characters, with spaces in
+/// The text that stands for a value of an attribute: at most [`VALUE_CHARS_MAX`] characters that end between two
+/// grapheme clusters, with spaces in
 /// place of control characters.
 ///
 /// ```
@@ -131,7 +133,7 @@ pub fn shown_value(value: &AttributeValue) -> String {
     match value {
         AttributeValue::Bool(value) => value.to_string(),
         AttributeValue::Number(number) => number_text(*number),
-        AttributeValue::Text(text) => text.chars().take(VALUE_CHARS_MAX).map(plain).collect(),
+        AttributeValue::Text(text) => beginning(text, VALUE_CHARS_MAX).chars().map(plain).collect(),
     }
 }
 

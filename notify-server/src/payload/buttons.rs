@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use notify_core::{AnswerId, Content, Message, NewPoll, NotificationId};
+use notify_core::{AnswerId, Content, Message, NewPoll, NotificationId, beginning};
 use uuid::Uuid;
 
 use crate::payload::RenderContext;
@@ -50,13 +50,15 @@ fn labels(poll: &NewPoll, chars_max: usize) -> impl Iterator<Item = Cow<'_, str>
     })
 }
 
-/// A text of at most `chars_max` characters, ending in [`MARK`] if it was cut.
+/// A text of at most `chars_max` characters, ending in [`MARK`] if it was cut. It is cut between two grapheme
+/// clusters.
 pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     if text.chars().nth(chars_max).is_none() {
         return Cow::Borrowed(text);
     }
-    let beginning = text.chars().take(chars_max.saturating_sub(1));
-    Cow::Owned(beginning.chain([MARK]).collect())
+    let mut cut = beginning(text, chars_max.saturating_sub(1)).to_owned();
+    cut.push(MARK);
+    Cow::Owned(cut)
 }
 
 /// The text with a link below it, or the text alone if both together exceed `chars_max` characters.

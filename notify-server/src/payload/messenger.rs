@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use notify_core::Platform;
+use notify_core::{Platform, beginning};
 use serde::Serialize;
 
 use super::buttons::{answers, cut, view_label, web_link, with_link};
@@ -186,7 +186,10 @@ fn fits(text: &str, chars_max: usize) -> bool {
 
 /// Splits a text into a title and the rest, between two words if possible.
 fn title_and_rest(text: &str) -> (&str, Option<&str>) {
-    let Some((end, _)) = text.char_indices().nth(TITLE_CHARS_MAX) else { return (text, None) };
+    let end = beginning(text, TITLE_CHARS_MAX).len();
+    if end == text.len() {
+        return (text, None);
+    }
     // A title may end right before the space that follows it.
     let search_end = text[end..].chars().next().map_or(end, |next| end + next.len_utf8());
     // A space before the first word would leave an empty title.

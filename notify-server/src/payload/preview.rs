@@ -167,7 +167,7 @@ fn to_chat(context: &RenderContext<'_>, platform: Platform) -> Result<Preview, T
     let (body, limit) = match platform {
         Platform::FbMessenger => (messenger::render(context)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
         Platform::ChatApp | Platform::Android | Platform::Ios | Platform::Web => {
-            (telegram::render(context)?.first.body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
+            (telegram::render(context)?.first().body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
         }
     };
     let mut headers = HeaderMap::new();

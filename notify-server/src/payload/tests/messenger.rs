@@ -241,3 +241,20 @@ fn overlong_text_is_not_rendered() {
     let expected = TooLarge { platform: Platform::FbMessenger, bytes: 2_001, limit: 2_000 };
     assert_eq!(error, expected);
 }
+
+#[test]
+fn texts_are_cut_between_grapheme_clusters() {
+    let (flag, family) = ("🇦🇹", "👨‍👩‍👧‍👦");
+    let title = "x".repeat(79);
+    let given = message(&format!("{title}{flag}"), Some(URL), Some(IMAGE));
+    let element = sent(&given)["message"]["attachment"]["payload"]["elements"][0].clone();
+    assert_eq!((&element["title"], &element["subtitle"]), (&json!(title), &json!(flag)));
+    let given = Given::message(Message {
+        text: "Hello".to_owned(),
+        url: Some(URL.to_owned()),
+        view_button: Some(format!("{}{family}", "x".repeat(15))),
+        ..Message::default()
+    });
+    let label = &sent(&given)["message"]["attachment"]["payload"]["elements"][0]["buttons"][0];
+    assert_eq!(label["title"], format!("{}…", "x".repeat(15)));
+}
