@@ -43,7 +43,8 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     };
     let (token, scripted, outcome) = match validated {
         Ok((chat, is_photo)) => {
-            let script = parse_chat(&chat, is_photo);
+            let has_buttons = parameters.get("reply_markup").is_some();
+            let script = parse_chat(&chat, is_photo, has_buttons);
             let scripted = ctx.state.rules.scripted(Provider::Telegram, &chat, script);
             let outcome = send(ctx.state, &chat, &scripted.response);
             (Some(chat), scripted, outcome)
@@ -292,6 +293,8 @@ const ERRORS: &[(&str, u16, &str)] = &[
 
 /// Keywords that apply only to a photo. A text to the same chat succeeds.
 const PHOTO_ERRORS: [&str; 4] = ["parse", "photo", "fetch", "dimensions"];
+/// Keywords that apply only to buttons. A message without buttons to the same chat succeeds.
+const BUTTON_ERRORS: [&str; 2] = ["button", "markup"];
 
 /// The statuses with which the server in front of the Bot API responds. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 2] = [502, 503];
@@ -311,7 +314,7 @@ pub(crate) fn status_of(reason: &str) -> Option<u16> {
 }
 
 /// Parses the script at the end of a chat.
-fn parse_chat(chat: &str, is_photo: bool) -> Option<ScriptedResponse> {
+fn parse_chat(chat: &str, is_photo: bool, has_buttons: bool) -> Option<ScriptedResponse> {
     let response = script::parse_recipient(chat, |script| {
         if let Some(status) = status_of(script) {
             return Some(ScriptedResponse {
@@ -326,7 +329,10 @@ fn parse_chat(chat: &str, is_photo: bool) -> Option<ScriptedResponse> {
     });
     response.filter(|response| {
         let reason = response.reason.as_deref();
-        is_photo || reason.is_none_or(|reason| !PHOTO_ERRORS.contains(&reason))
+        reason.is_none_or(|reason| {
+            (is_photo || !PHOTO_ERRORS.contains(&reason))
+                && (has_buttons || !BUTTON_ERRORS.contains(&reason))
+        })
     })
 }
 

@@ -29,13 +29,24 @@ pub struct BotCall {
     pub body: BodyTemplate,
 }
 
-/// A message, and a fallback for when Telegram refuses its photo or markup.
+/// A message in all its forms. If Telegram refuses the photo or the buttons, a form without them is sent.
 #[derive(Debug, Clone)]
 pub struct BotCalls {
-    /// The message.
-    pub first: BotCall,
-    /// The text with a link to the photo; `None` if the message has no photo.
-    pub fallback: Option<BotCall>,
+    /// With the photo: with all buttons, and with fewer and fewer buttons. Empty if the message has no photo.
+    pub with_photo: Vec<BotCall>,
+    /// As a text, with a link to the photo if there is one: with the same buttons in the same order.
+    pub as_text: Vec<BotCall>,
+}
+
+impl BotCalls {
+    /// The message with its photo and all its buttons.
+    ///
+    /// # Panics
+    /// Never: there is always a text.
+    #[must_use]
+    pub fn first(&self) -> &BotCall {
+        self.with_photo.first().or(self.as_text.first()).expect("there is a text")
+    }
 }
 
 /// Renders a notification.
@@ -45,23 +56,23 @@ pub struct BotCalls {
 pub(crate) fn render(context: &RenderContext<'_>) -> Result<BotCalls, TooLarge> {
     check_text(context, Platform::ChatApp, TELEGRAM_CHARS_MAX)?;
     let shown = DisplayFields::of(context);
-    let keyboard = Keyboard::of(context, &shown);
-    let Some(photo) = shown.image_url else {
-        return Ok(BotCalls {
-            first: text_call(Cow::Borrowed(shown.text), &keyboard),
-            fallback: None,
-        });
+    let keyboards = Keyboard::of(context, &shown).with_fewer_buttons();
+    let text = match shown.image_url {
+        Some(photo) => with_link(shown.text, photo, TELEGRAM_CHARS_MAX),
+        None => Cow::Borrowed(shown.text),
     };
-    let text_with_link = text_call(with_link(shown.text, photo, TELEGRAM_CHARS_MAX), &keyboard);
-    if shown.text.chars().nth(CAPTION_CHARS_MAX).is_some() {
-        return Ok(BotCalls { first: text_with_link, fallback: None });
-    }
-    let photo = Photo { photo, caption: shown.text, reply_markup: keyboard.non_empty() };
-    Ok(BotCalls { first: bot_call("sendPhoto", &photo), fallback: Some(text_with_link) })
-}
-
-fn text_call(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> BotCall {
-    bot_call("sendMessage", &Message { text, reply_markup: keyboard.non_empty() })
+    let fits_caption = shown.text.chars().nth(CAPTION_CHARS_MAX).is_none();
+    let photo = shown.image_url.filter(|_| fits_caption);
+    let with_photo = photo.into_iter().flat_map(|photo| {
+        keyboards.iter().map(move |keyboard| {
+            let reply_markup = keyboard.non_empty();
+            bot_call("sendPhoto", &Photo { photo, caption: shown.text, reply_markup })
+        })
+    });
+    let as_text = keyboards.iter().map(|keyboard| {
+        bot_call("sendMessage", &Message { text: &text, reply_markup: keyboard.non_empty() })
+    });
+    Ok(BotCalls { with_photo: with_photo.collect(), as_text: as_text.collect() })
 }
 
 fn bot_call(method: &'static str, parameters: &impl Serialize) -> BotCall {
@@ -70,7 +81,7 @@ fn bot_call(method: &'static str, parameters: &impl Serialize) -> BotCall {
 
 #[derive(Serialize)]
 struct Message<'a> {
-    text: Cow<'a, str>,
+    text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_markup: Option<&'a Keyboard<'a>>,
 }
@@ -84,12 +95,12 @@ struct Photo<'a> {
 }
 
 /// Buttons, one per row.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Keyboard<'a> {
     inline_keyboard: Vec<[Button<'a>; 1]>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Button<'a> {
     text: Cow<'a, str>,
     #[serde(flatten)]
@@ -97,7 +108,7 @@ struct Button<'a> {
 }
 
 /// The action of a button.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Action<'a> {
     /// Opens a page.
@@ -123,6 +134,16 @@ impl<'a> Keyboard<'a> {
         let shown_answers = if answers.len() < BUTTONS_MAX { answers } else { Vec::new() };
         let buttons = shown_answers.into_iter().chain(link);
         Self { inline_keyboard: buttons.map(|(text, action)| [Button { text, action }]).collect() }
+    }
+
+    /// This keyboard, then the answers without the link, then no buttons. None of them is repeated.
+    fn with_fewer_buttons(self) -> Vec<Self> {
+        let mut answers = self.clone();
+        answers.inline_keyboard.retain(|[button]| !matches!(button.action, Action::Url(_)));
+        let none = Self { inline_keyboard: Vec::new() };
+        let mut keyboards = vec![self, answers, none];
+        keyboards.dedup_by_key(|keyboard| keyboard.inline_keyboard.len());
+        keyboards
     }
 
     /// The keyboard; `None` if it has no buttons.

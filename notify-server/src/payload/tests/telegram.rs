@@ -10,10 +10,11 @@ const URL: &str = "https://n.example/o";
 const IMAGE: &str = "https://i.example/1.png";
 const POLL_URL: &str = "https://n.example/p/1";
 
-/// Method and parameters of a notification's forms.
+/// Method and parameters of a notification's forms: those with a photo, then the texts.
 fn calls(given: &Given) -> Vec<(&'static str, Value)> {
     let calls = telegram::render(&given.context()).unwrap();
-    let all = std::iter::once(calls.first).chain(calls.fallback);
+    assert!(calls.with_photo.is_empty() || calls.with_photo.len() == calls.as_text.len());
+    let all = calls.with_photo.into_iter().chain(calls.as_text);
     all.map(|form| (form.method, serde_json::from_slice(&form.body.put("-100123")).unwrap()))
         .collect()
 }
@@ -62,13 +63,18 @@ fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
     let linked = format!("Hello\n{IMAGE}");
     let rows = [
         (message("<b>&\"", None, None), vec![text("<b>&\"")]),
-        (message("Hello", Some(URL), None), vec![text_with("Hello", &[view(URL)])]),
-        (own, vec![text_with("Hello", &[json!({"text": cut, "url": URL})])]),
-        // With the fallback that is sent if the photo is refused.
+        (message("Hello", Some(URL), None), vec![text_with("Hello", &[view(URL)]), text("Hello")]),
+        (own, vec![text_with("Hello", &[json!({"text": cut, "url": URL})]), text("Hello")]),
+        // With the text that is sent if the photo is refused.
         (message("Hello", None, Some(IMAGE)), vec![photo("Hello", IMAGE), text(&linked)]),
         (
             message("Hello", Some(URL), Some(IMAGE)),
-            vec![photo_with("Hello", IMAGE, &[view(URL)]), text_with(&linked, &[view(URL)])],
+            vec![
+                photo_with("Hello", IMAGE, &[view(URL)]),
+                photo("Hello", IMAGE),
+                text_with(&linked, &[view(URL)]),
+                text(&linked),
+            ],
         ),
         // A custom scheme is left out.
         (message("Hello", Some("shop://order/1"), None), vec![text("Hello")]),
@@ -119,17 +125,23 @@ fn a_poll_is_its_question_with_a_button_for_each_answer_and_its_page() {
         calls(&poll()),
         [
             photo_with("Tea or coffee?", cup, &buttons),
+            photo_with("Tea or coffee?", cup, &buttons[..2]),
+            photo("Tea or coffee?", cup),
             text_with(&format!("Tea or coffee?\n{cup}"), &buttons),
+            text_with(&format!("Tea or coffee?\n{cup}"), &buttons[..2]),
+            text(&format!("Tea or coffee?\n{cup}")),
         ]
     );
     assert_eq!(
         calls(&poll_of(&["", "b"])),
-        [text_with("Which?", &[answer("1", "Q"), answer("b", "g"), view(POLL_URL)])]
+        [
+            text_with("Which?", &[answer("1", "Q"), answer("b", "g"), view(POLL_URL)]),
+            text_with("Which?", &[answer("1", "Q"), answer("b", "g")]),
+            text("Which?"),
+        ]
     );
     let buttons = |answers: usize| {
-        let [(_, call)] = &calls(&poll_of(&vec!["x"; answers]))[..] else {
-            panic!("one form, without an image")
-        };
+        let [(_, call), ..] = &calls(&poll_of(&vec!["x"; answers]))[..] else { panic!("a form") };
         call["reply_markup"]["inline_keyboard"].as_array().unwrap().len()
     };
     assert_eq!((buttons(99), buttons(100)), (100, 1), "at most 100 buttons below a message");

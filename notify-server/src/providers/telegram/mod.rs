@@ -100,23 +100,28 @@ impl Provider for Telegram {
             };
         };
         let deadline = attempt_deadline();
-        let mut call = &calls.first;
+        let (mut has_photo, mut refused_buttons) = (!calls.with_photo.is_empty(), 0);
         loop {
+            let forms = if has_photo { &calls.with_photo } else { &calls.as_text };
+            let call = &forms[refused_buttons];
             let reply = match self.call(rendered, call, chat, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
-            let Classification { mut answer, is_formatting_refused } =
-                classify(&reply, self.clock.wall());
-            // Telegram refused the photo or the markup, so the message was certainly not shown. It is
-            // sent again as a plain text, once.
-            if is_formatting_refused
-                && let Some(fallback) = &calls.fallback
-                && !std::ptr::eq(call, fallback)
-            {
-                call = fallback;
-                continue;
+            let Classification { mut answer, refused } = classify(&reply, self.clock.wall());
+            // Telegram refused the photo or the buttons, so the message was certainly not shown. It is sent
+            // again without them, which is plainer each time.
+            match refused {
+                Some(Decoration::Photo) if has_photo => {
+                    has_photo = false;
+                    continue;
+                }
+                Some(Decoration::Buttons) if refused_buttons + 1 < forms.len() => {
+                    refused_buttons += 1;
+                    continue;
+                }
+                _ => {}
             }
             if let SendResult::Throttle { scope, .. } = &mut answer
                 && self.throttle.record(chat, now)
@@ -215,8 +220,17 @@ const WAIT_SECONDS_MAX: u64 = 86_400;
 pub(super) struct Classification {
     /// The classified result.
     pub(super) answer: SendResult,
-    /// Whether only the photo or the markup was refused, so that a plain text may be accepted.
-    pub(super) is_formatting_refused: bool,
+    /// What was refused, if the message may be accepted without it.
+    pub(super) refused: Option<Decoration>,
+}
+
+/// What a message can be sent without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoration {
+    /// The photo. The text then has a link to it.
+    Photo,
+    /// The buttons.
+    Buttons,
 }
 
 #[derive(Deserialize)]
@@ -250,8 +264,10 @@ enum ErrorClass {
     /// our chats, and the address may be valid.
     UnregisteredOrOtherBot,
     InvalidMessage,
-    /// The photo or the markup is invalid.
-    InvalidFormatting,
+    /// The photo is invalid.
+    InvalidPhoto,
+    /// A button is invalid.
+    InvalidButtons,
 }
 
 /// Status, a part of the description in lower case, class and reason. The first matching row decides.
@@ -270,27 +286,25 @@ const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
     (400, "chat not found", ErrorClass::UnregisteredOrOtherBot, "chat_not_found"),
     (400, "message text is empty", ErrorClass::InvalidMessage, "text_is_empty"),
     (400, "message is too long", ErrorClass::InvalidMessage, "text_is_too_long"),
-    (400, "caption is too long", ErrorClass::InvalidFormatting, "caption_is_too_long"),
-    (400, "can't parse", ErrorClass::InvalidFormatting, "cannot_parse"),
-    (400, "button_url_invalid", ErrorClass::InvalidMessage, "button_url_is_invalid"),
-    (400, "reply markup is too long", ErrorClass::InvalidMessage, "reply_markup_is_too_long"),
-    (400, "wrong type of the web page content", ErrorClass::InvalidFormatting, "photo_is_no_image"),
-    (
-        400,
-        "failed to get http url content",
-        ErrorClass::InvalidFormatting,
-        "photo_cannot_be_fetched",
-    ),
-    (
-        400,
-        "wrong file identifier/http url",
-        ErrorClass::InvalidFormatting,
-        "photo_cannot_be_fetched",
-    ),
-    (400, "webpage_curl_failed", ErrorClass::InvalidFormatting, "photo_cannot_be_fetched"),
-    (400, "webpage_media_empty", ErrorClass::InvalidFormatting, "photo_is_no_image"),
-    (400, "image_process_failed", ErrorClass::InvalidFormatting, "photo_is_no_image"),
-    (400, "photo_invalid_dimensions", ErrorClass::InvalidFormatting, "photo_has_wrong_dimensions"),
+    (400, "caption is too long", ErrorClass::InvalidPhoto, "caption_is_too_long"),
+    (400, "button_url_invalid", ErrorClass::InvalidButtons, "button_url_is_invalid"),
+    (400, "keyboard button url", ErrorClass::InvalidButtons, "button_url_is_invalid"),
+    (400, "reply markup is too long", ErrorClass::InvalidButtons, "reply_markup_is_too_long"),
+    (400, "reply_markup_too_long", ErrorClass::InvalidButtons, "reply_markup_is_too_long"),
+    (400, "reply_markup_invalid", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "reply keyboard markup", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "keyboard button", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "button_data_invalid", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "button_type_invalid", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "button_invalid", ErrorClass::InvalidButtons, "button_is_invalid"),
+    (400, "can't parse", ErrorClass::InvalidPhoto, "cannot_parse"),
+    (400, "wrong type of the web page content", ErrorClass::InvalidPhoto, "photo_is_no_image"),
+    (400, "failed to get http url content", ErrorClass::InvalidPhoto, "photo_cannot_be_fetched"),
+    (400, "wrong file identifier/http url", ErrorClass::InvalidPhoto, "photo_cannot_be_fetched"),
+    (400, "webpage_curl_failed", ErrorClass::InvalidPhoto, "photo_cannot_be_fetched"),
+    (400, "webpage_media_empty", ErrorClass::InvalidPhoto, "photo_is_no_image"),
+    (400, "image_process_failed", ErrorClass::InvalidPhoto, "photo_is_no_image"),
+    (400, "photo_invalid_dimensions", ErrorClass::InvalidPhoto, "photo_has_wrong_dimensions"),
 ];
 
 /// Classifies a response.
@@ -323,9 +337,9 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classificat
     plain(answer.with_retry_after(wait))
 }
 
-/// The classification of a response that is not about the photo or the markup.
+/// The classification of a response that is not about the photo or the buttons.
 fn plain(answer: SendResult) -> Classification {
-    Classification { answer, is_formatting_refused: false }
+    Classification { answer, refused: None }
 }
 
 /// Classifies an error by its description; `None` if no row of the table matches.
@@ -339,12 +353,18 @@ fn by_description(code: u16, description: &str) -> Option<Classification> {
     let answer = match class {
         ErrorClass::Unregistered => unregistered(false),
         ErrorClass::UnregisteredOrOtherBot => unregistered(true),
-        ErrorClass::InvalidMessage | ErrorClass::InvalidFormatting => {
+        ErrorClass::InvalidMessage | ErrorClass::InvalidPhoto | ErrorClass::InvalidButtons => {
             SendResult::InvalidMessage { reason }
         }
     };
-    let is_formatting_refused = matches!(class, ErrorClass::InvalidFormatting);
-    Some(Classification { answer, is_formatting_refused })
+    let refused = match class {
+        ErrorClass::InvalidPhoto => Some(Decoration::Photo),
+        ErrorClass::InvalidButtons => Some(Decoration::Buttons),
+        ErrorClass::Unregistered
+        | ErrorClass::UnregisteredOrOtherBot
+        | ErrorClass::InvalidMessage => None,
+    };
+    Some(Classification { answer, refused })
 }
 
 /// Classifies a response of Telegram by its status.

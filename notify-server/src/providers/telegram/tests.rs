@@ -6,7 +6,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Classification, classify};
+use super::{Classification, Decoration, classify};
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
 };
@@ -80,8 +80,6 @@ fn every_row_of_telegram_s_table_is_classified() {
         ),
         (400, "Bad Request: message text is empty", None, bad("text_is_empty")),
         (400, "Bad Request: message is too long", None, bad("text_is_too_long")),
-        (400, "Bad Request: BUTTON_URL_INVALID", None, bad("button_url_is_invalid")),
-        (400, "Bad Request: reply markup is too long", None, bad("reply_markup_is_too_long")),
         (401, "Unauthorized", None, config("http_401")),
         (401, "Unauthorized: invalid token specified", None, config("http_401")),
         (404, "Not Found", None, config("http_404")),
@@ -99,16 +97,27 @@ fn every_row_of_telegram_s_table_is_classified() {
     ];
     for (status, description, parameters, expected) in rows {
         let body = error(status, description, parameters);
-        let classification = Classification { answer: expected, is_formatting_refused: false };
+        let classification = Classification { answer: expected, refused: None };
         assert_eq!(classify(&reply(status, &body), NOW), classification, "{status} {description}");
     }
 }
 
 #[test]
-fn photo_or_markup_errors_fall_back_to_plain_text() {
+fn refused_photos_and_buttons_are_distinguished() {
+    use Decoration::{Buttons, Photo};
     let rows = [
         ("Bad Request: can't parse entities: Unsupported start tag", "cannot_parse"),
-        ("Bad Request: can't parse inline keyboard button", "cannot_parse"),
+        ("Bad Request: BUTTON_URL_INVALID", "button_url_is_invalid"),
+        (
+            "Bad Request: inline keyboard button URL 'http://shop' is invalid: Wrong HTTP URL",
+            "button_url_is_invalid",
+        ),
+        ("Bad Request: reply markup is too long", "reply_markup_is_too_long"),
+        ("Bad Request: REPLY_MARKUP_TOO_LONG", "reply_markup_is_too_long"),
+        ("Bad Request: can't parse inline keyboard button: text is empty", "button_is_invalid"),
+        ("Bad Request: can't parse reply keyboard markup JSON object", "button_is_invalid"),
+        ("Bad Request: BUTTON_DATA_INVALID", "button_is_invalid"),
+        ("Bad Request: BUTTON_TYPE_INVALID", "button_is_invalid"),
         ("Bad Request: message caption is too long", "caption_is_too_long"),
         ("Bad Request: wrong type of the web page content", "photo_is_no_image"),
         ("Bad Request: failed to get HTTP URL content", "photo_cannot_be_fetched"),
@@ -119,7 +128,9 @@ fn photo_or_markup_errors_fall_back_to_plain_text() {
         ("Bad Request: PHOTO_INVALID_DIMENSIONS", "photo_has_wrong_dimensions"),
     ];
     for (description, reason) in rows {
-        let classification = Classification { answer: bad(reason), is_formatting_refused: true };
+        let is_button = reason.starts_with("button") || reason.starts_with("reply");
+        let refused = Some(if is_button { Buttons } else { Photo });
+        let classification = Classification { answer: bad(reason), refused };
         let body = error(400, description, None);
         assert_eq!(classify(&reply(400, &body), NOW), classification, "{description}");
     }

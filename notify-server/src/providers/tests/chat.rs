@@ -263,8 +263,6 @@ async fn every_error_of_telegram_is_classified() {
         ("migrated", "moved to -10024"),
         ("empty", "bad text_is_empty"),
         ("toolong", "bad text_is_too_long"),
-        ("button", "bad button_url_is_invalid"),
-        ("markup", "bad reply_markup_is_too_long"),
         ("unauthorized", "config http_401"),
         ("badtoken", "config http_401"),
         ("notthere", "config http_404"),
@@ -313,6 +311,38 @@ async fn refused_photo_is_sent_as_a_link_within_the_attempt() {
     let answer = telegram.attempt(&prepared, &chat("25")).await;
     assert_eq!(describe(&answer), "bad photo_cannot_be_fetched");
     assert_eq!(fixture.sandbox.received().len(), before + 2);
+}
+
+#[tokio::test]
+async fn refused_buttons_are_left_out_within_the_attempt() {
+    let fixture = fixture().await;
+    let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
+    let prepared = with_photo(&telegram);
+    for word in ["button", "markup"] {
+        let to = format!("24-{word}");
+        assert_eq!(describe(&telegram.attempt(&prepared, &chat(&to)).await), "delivered", "{word}");
+        let journal = fixture.sandbox.received();
+        let [.., refused, accepted] = &journal[..] else { panic!("two calls") };
+        assert_eq!(refused.status, 400);
+        assert!(refused.payload.get("reply_markup").is_some());
+        let expected = json!({"chat_id": to, "photo": IMAGE, "caption": "Hello"});
+        assert_eq!((accepted.status, &accepted.payload), (200, &expected), "{word}");
+    }
+    // Photo and buttons are refused, one after the other. Without both there is nothing left to leave out.
+    let once = ScriptedResponse::reason("fetch").first(1);
+    let rule = notify_sandbox::Rule::on(Provider::Telegram, once).token("26-button");
+    fixture.sandbox.add_rule(rule).unwrap();
+    let before = fixture.sandbox.received().len();
+    assert_eq!(describe(&telegram.attempt(&prepared, &chat("26-button")).await), "delivered");
+    let journal = fixture.sandbox.received();
+    assert_eq!(journal.len(), before + 3);
+    let expected = json!({"chat_id": "26-button", "text": format!("Hello\n{IMAGE}")});
+    assert_eq!(journal.last().unwrap().payload, expected);
+    let rule = notify_sandbox::Rule::on(Provider::Telegram, ScriptedResponse::reason("button"));
+    fixture.sandbox.add_rule(rule.token("27")).unwrap();
+    let answer = telegram.attempt(&prepared, &chat("27")).await;
+    assert_eq!(describe(&answer), "bad button_url_is_invalid");
+    assert_eq!(fixture.sandbox.received().len(), before + 5);
 }
 
 #[tokio::test]
