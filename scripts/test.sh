@@ -72,6 +72,8 @@ need_postgres() {
     apt_install postgresql
   fi
 }
+# A test opens a database behind it. Debian puts it into /usr/sbin.
+need_pgbouncer() { [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || apt_install pgbouncer; }
 # Tests fill a small disk that they mount in a namespace (util-linux), and make system calls fail (strace).
 need_bad_disks() {
   if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
@@ -85,8 +87,8 @@ need_npm() { command -v npm >/dev/null || apt_install npm; }
 
 lint_needs() { need_compiler; need_lints; need_python; need_systemd; }
 docs_needs() { need_compiler; need_curl; }
-unit_needs() { need_compiler; need_postgres; }
-store_needs() { need_compiler; need_postgres; }
+unit_needs() { need_compiler; need_postgres; need_pgbouncer; }
+store_needs() { need_compiler; need_postgres; need_pgbouncer; }
 simulation_needs() { need_compiler; need_postgres; }
 e2e_needs() {
   need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm

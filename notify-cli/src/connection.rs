@@ -83,9 +83,9 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     Ok(Connection { client: builder.build()?, server: target.url, profile: target.profile })
 }
 
-/// The value of an environment variable, unless empty.
+/// The value of an environment variable without the blanks around it, unless empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 /// A server and the keys for it.

@@ -310,7 +310,7 @@ fn flag(setting: &Setting) -> Arg {
         .global(true)
         .help(format!("{}{default} [env: {}]", setting.help, setting.variable()));
     match setting.kind {
-        Kind::Text | Kind::Count => arg.allow_hyphen_values(true),
+        Kind::Text | Kind::Word | Kind::OnOff | Kind::Count => arg.allow_hyphen_values(true),
         Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
     }
 }

@@ -21,6 +21,7 @@ pub mod fuzzing;
 mod keys;
 mod operations;
 mod outbound;
+mod pasted;
 pub mod payload;
 mod playground;
 mod provider_config;
@@ -35,6 +36,7 @@ pub mod store;
 mod telemetry;
 #[cfg(feature = "sandbox")]
 pub mod test_server;
+mod tls_problem;
 mod user_tokens;
 mod webhooks;
 

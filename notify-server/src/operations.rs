@@ -163,7 +163,11 @@ impl Operations {
         provider: ProviderKind,
     ) -> Result<CredentialCheck, StoreError> {
         let provider = self.providers.provider_for_check(app, provider).await?;
-        let checking = tokio::spawn(timeout(CHECK_WAIT, async move { provider.check().await }));
+        let clock = self.clock.clone();
+        let checking = tokio::spawn(timeout(CHECK_WAIT, async move {
+            let check = provider.check().await;
+            check.with_clock(provider.clock_ahead_ms(clock.wall()))
+        }));
         Ok(match checking.await {
             Ok(Ok(check)) => check,
             Ok(Err(_)) => CredentialCheck::failed("the provider did not answer in time"),

@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::keys::{TokenName, sha256};
+use crate::pasted::trimmed;
 
 /// Length of a master key, in bytes.
 const MASTER_KEY_BYTES: usize = 32;
@@ -83,7 +84,7 @@ impl MasterKey {
     /// # Errors
     /// When the text is not 32 bytes in base64.
     pub(crate) fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
-        let decoded = BASE64.decode(text.expose_secret().trim()).map(Zeroizing::new);
+        let decoded = BASE64.decode(trimmed(text.expose_secret())).map(Zeroizing::new);
         let bytes = decoded.map_err(|_| MasterKeyError::Malformed)?;
         if bytes.len() != MASTER_KEY_BYTES {
             return Err(MasterKeyError::Malformed);

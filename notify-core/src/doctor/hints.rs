@@ -16,6 +16,9 @@ const NO_RESPONSE: [&str; 9] = [
     "did not answer in time",
 ];
 
+/// The part of a detail by which the server reports that its clock differs from the provider's.
+const WRONG_CLOCK: &str = "this server's clock is";
+
 /// Why a check failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
@@ -29,6 +32,8 @@ enum Cause {
     Unreachable,
     /// The provider responded, but cannot check the credentials now.
     Temporary,
+    /// The provider refuses the credentials, and the server's clock is wrong.
+    Clock,
 }
 
 /// The remedy for a check that failed with this detail. `app` is the argument of `--app`.
@@ -52,6 +57,11 @@ pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) 
                 .to_owned()
         }
         Cause::Temporary => "the provider is busy: check again later".to_owned(),
+        Cause::Clock => {
+            "set the clock of the server's machine (NTP; `timedatectl` shows its state): the \
+                         provider refuses tokens of a wrong clock, and the keys may be right"
+                .to_owned()
+        }
     }
 }
 
@@ -64,7 +74,8 @@ pub(super) fn for_credentials(provider: ProviderKind, app: &str) -> String {
         }
         ProviderKind::Fcm => {
             "in the Firebase console create a key of a service account that may send (Project \
-             settings > Service accounts) and enable the Cloud Messaging API"
+             settings > Service accounts) and enable the Cloud Messaging API; invalid_grant can also mean that \
+             the server's clock is wrong"
         }
         ProviderKind::WebPush => "set the subject to a mailto: or https: address of yours",
         ProviderKind::Messenger => "create a page access token with pages_messaging",
@@ -94,7 +105,7 @@ fn cause(provider: ProviderKind, detail: &str) -> Cause {
         return Cause::AppSecret;
     }
     if detail.contains("credentials are refused") {
-        return Cause::Credentials;
+        return if detail.contains(WRONG_CLOCK) { Cause::Clock } else { Cause::Credentials };
     }
     if contains_any(&["tls_failed", "certificate", "no_root_certificates"]) {
         return Cause::Certificate;
@@ -114,7 +125,7 @@ mod tests {
 
     #[test]
     fn new_credentials_are_the_remedy_only_for_refused_ones() {
-        use Cause::{AppSecret, Certificate, Credentials, Temporary, Unreachable};
+        use Cause::{AppSecret, Certificate, Clock, Credentials, Temporary, Unreachable};
         use ProviderKind::{Apns, Fcm, Messenger, Telegram};
         let no_answer = "the provider could not answer: ";
         for (provider, detail, expected) in [
@@ -141,6 +152,12 @@ mod tests {
                 Messenger,
                 &format!("{no_answer}connect_failed: invalid peer certificate: Expired"),
                 Certificate,
+            ),
+            (
+                Fcm,
+                "the credentials are refused: oauth http_400 invalid_grant; this server's clock is 120 \
+                 minutes ahead of the provider's",
+                Clock,
             ),
             (Messenger, "the provider rejected the check: invalid_parameter (100)", AppSecret),
             (Messenger, "the credentials are refused: token_invalid (190)", Credentials),

@@ -95,7 +95,10 @@ fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
 /// answer of `/readyz`.
 #[must_use]
 pub fn hint_for_obstacle(obstacle: &str) -> &'static str {
-    if obstacle.contains("storage") {
+    if obstacle.contains("pooler") {
+        "set pool_mode = session in PgBouncer for this database, or connect to PostgreSQL itself, and \
+         restart the server; until then, requests fail"
+    } else if obstacle.contains("storage") {
         "check that the database is up and its disk has room; the server recovers on its own"
     } else {
         "restart the server, and keep its log: it shows the cause"

@@ -19,7 +19,7 @@ use anyhow::{Context, ensure};
 
 use crate::app::{AppError, open_store, refuse_missing_database};
 use crate::cli::Action;
-use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
+use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE, unknown_variables};
 use crate::store::{Store, sqlite};
 use crate::telemetry::start_log;
 
@@ -29,6 +29,11 @@ use crate::telemetry::start_log;
 /// When the action fails. The error is written for an operator.
 pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     start_log(&config.log, config.log_format)?;
+    if action == Action::Serve {
+        for warning in unknown_variables(std::env::vars_os()) {
+            tracing::warn!("{warning}");
+        }
+    }
     match action {
         Action::Serve => serve::serve(config).await,
         Action::CreateApp { name, json } => keys::create_app(&config, name, json).await,

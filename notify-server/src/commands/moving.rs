@@ -10,8 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{master_key_place, print};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
+use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE, secret_variable};
 use crate::keys::hex;
+use crate::pasted::trimmed;
 use crate::store::transfer::{
     DatabaseLocation, MoveError, MoveReport, Progress, Step, move_installation, undo_move,
 };
@@ -27,12 +28,14 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of bytes of a digest that are shown.
 const DIGEST_SHOWN: usize = 8;
 
-/// Moves the installation to the database in `to`, or in `NOTIFY_MOVE_TO`.
+/// Moves the installation to the database in `to`, or in `NOTIFY_MOVE_TO`, or in the file of `NOTIFY_MOVE_TO_FILE`.
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
-    let target = to
-        .or_else(|| std::env::var(TO_VARIABLE).ok())
-        .with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
-    let target: DatabaseLocation = target.parse().context("--to")?;
+    let (name, target) = match to {
+        Some(to) => ("--to".to_owned(), to),
+        None => secret_variable(&|name| std::env::var(name).ok(), TO_VARIABLE)?
+            .with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?,
+    };
+    let target: DatabaseLocation = trimmed(&target).parse().context(name)?;
     let source = configured_database(config);
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
     let (from_name, to_name) = (source.to_string(), target.to_string());

@@ -1,6 +1,7 @@
 //! Combines the sources of settings, and refuses invalid ones.
 
 use std::fmt::Write;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,12 +10,17 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::environment::FILE_SUFFIX;
+use super::settings::parse_switch;
 use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting, Switch};
+use crate::pasted::trimmed;
 use crate::telemetry::METRICS_APPS_MAX;
 
 /// Longest configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1_048_576;
-const CONFIG_VARIABLE: &str = "NOTIFY_CONFIG";
+pub(super) const CONFIG_VARIABLE: &str = "NOTIFY_CONFIG";
+/// Longest file with the value of one setting, in bytes.
+const SECRET_FILE_BYTES_MAX: u64 = 65_536;
 /// The shortest `--console-idle-timeout`.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(120);
 
@@ -37,6 +43,17 @@ pub enum ConfigError {
         path: PathBuf,
         /// What is wrong, and where.
         message: String,
+    },
+    /// The file that has the value of a variable cannot be read.
+    #[error("{variable}: cannot read {}", path.display())]
+    SecretFile {
+        /// The variable that names the file.
+        variable: String,
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        #[source]
+        source: std::io::Error,
     },
     /// A flag or variable has an invalid value.
     #[error("{name}: {message}")]
@@ -62,15 +79,18 @@ impl Config {
     /// # Errors
     /// The first invalid setting, with its source.
     pub fn load(sources: &Sources<'_>) -> Result<Self, ConfigError> {
-        let variable = |name: &str| (sources.variable)(name).filter(|text| !text.is_empty());
+        let variable = |name: &str| set_variable(sources.variable, name);
         let mut table = match (sources.flag)("config").or_else(|| variable(CONFIG_VARIABLE)) {
-            Some(path) => read_file(Path::new(&path))?,
+            Some(path) => read_file(Path::new(trimmed(&path)))?,
             None => Table::new(),
         };
         for setting in SETTINGS {
             let variables = std::iter::once(setting.variable()).chain(setting.variable_alias());
             let name_and_text = match (sources.flag)(setting.name) {
                 Some(text) => Some((format!("--{}", setting.name), text)),
+                None if setting.is_secret => {
+                    secret_variable(sources.variable, &setting.variable())?
+                }
                 None => variables.into_iter().find_map(|name| {
                     let text = variable(&name)?;
                     Some((name, text))
@@ -163,9 +183,57 @@ impl Config {
     }
 }
 
-/// Parses the value of a flag or variable. Each value is checked alone, so that an error can name
-/// the flag or variable it came from.
+/// The value of a variable, without what surrounds it; `None` if it is blank.
+pub(super) fn set_variable(
+    variable: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+) -> Option<String> {
+    variable(name).map(|text| trimmed(&text).to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The value of a variable with a secret, or of the file that the variable with `_FILE` behind its name names.
+/// Returns the name of the variable too.
+///
+/// # Errors
+/// When both variables are set, or the file cannot be read or is blank.
+pub(crate) fn secret_variable(
+    variable: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+) -> Result<Option<(String, String)>, ConfigError> {
+    let name_of_file = format!("{name}{FILE_SUFFIX}");
+    let (text, path) = (set_variable(variable, name), set_variable(variable, &name_of_file));
+    let invalid = |message: String| Err(ConfigError::Value { name: name_of_file.clone(), message });
+    match (text, path) {
+        (Some(_), Some(_)) => invalid(format!("cannot be used together with {name}")),
+        (Some(text), None) => Ok(Some((name.to_owned(), text))),
+        (None, None) => Ok(None),
+        (None, Some(path)) => {
+            let path = PathBuf::from(path);
+            let read = || {
+                let mut text = String::new();
+                std::fs::File::open(&path)?
+                    .take(SECRET_FILE_BYTES_MAX)
+                    .read_to_string(&mut text)?;
+                Ok(text)
+            };
+            let text = read().map_err(|source| ConfigError::SecretFile {
+                variable: name_of_file.clone(),
+                path: path.clone(),
+                source,
+            })?;
+            let text = trimmed(&text);
+            if text.is_empty() {
+                return invalid(format!("{} is empty", path.display()));
+            }
+            Ok(Some((name_of_file, text.to_owned())))
+        }
+    }
+}
+
+/// Parses the value of a flag, a variable or a text of the file, without what surrounds it. Each value is
+/// checked alone, so that an error can name where it came from.
 fn parse_value(setting: &Setting, text: &str) -> Result<Value, String> {
+    let text = trimmed(text);
     let value = match setting.kind {
         Kind::Text => Value::String(text.to_owned()),
         Kind::Count => text
@@ -174,11 +242,15 @@ fn parse_value(setting: &Setting, text: &str) -> Result<Value, String> {
             .filter(|count: &i64| *count >= 0)
             .map(Value::Integer)
             .ok_or_else(|| format!("`{text}` is not a whole number of 0 or more"))?,
-        Kind::Switch => match text {
-            "true" | "1" => Value::Boolean(true),
-            "false" | "0" => Value::Boolean(false),
-            _ => return Err(format!("`{text}` is neither true nor false")),
+        Kind::Switch => match parse_switch(text) {
+            Some(is_on) => Value::Boolean(is_on),
+            None => return Err(format!("`{text}` is neither true nor false")),
         },
+        Kind::OnOff => match parse_switch(text) {
+            Some(is_on) => Value::String(if is_on { "on" } else { "off" }.to_owned()),
+            None => return Err(format!("`{text}` is neither on nor off")),
+        },
+        Kind::Word => Value::String(text.to_ascii_lowercase()),
     };
     let alone: Table = [(setting.name.to_owned(), value.clone())].into_iter().collect();
     match Config::deserialize(alone) {
@@ -195,10 +267,24 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
         return Err(invalid_file(format!("is larger than {FILE_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    // Parsed as a `Config` first: only these errors contain the line.
-    toml::from_str::<Config>(&text).map_err(|error| invalid_file(describe(&error, &text)))?;
     let mut table: Table =
         toml::from_str(&text).map_err(|error| invalid_file(describe(&error, &text)))?;
+    for setting in SETTINGS {
+        for name in std::iter::once(setting.name).chain(setting.alias) {
+            if let Some(Value::String(text)) = table.get(name)
+                && let Ok(value) = parse_value(setting, text)
+            {
+                table.insert(name.to_owned(), value);
+            }
+        }
+    }
+    if let Err(error) = Config::deserialize(table.clone()) {
+        // Only the errors of the text contain the line.
+        return Err(match toml::from_str::<Config>(&text) {
+            Err(error) => invalid_file(describe(&error, &text)),
+            Ok(_) => invalid_file(error.message().to_owned()),
+        });
+    }
     for setting in SETTINGS {
         if let Some(value) = setting.alias.and_then(|alias| table.remove(alias)) {
             table.insert(setting.name.to_owned(), value);
@@ -227,6 +313,11 @@ Every setting has a flag (`--listen`), an environment variable (`NOTIFY_LISTEN`)
 (`listen = \"…\"`) in the TOML file that `--config` or `NOTIFY_CONFIG` names. A flag overrides the
 environment, which overrides the file. Unknown keys are refused. All subcommands take the same
 settings.
+
+Blanks, line ends and a pair of quotes around a value do not belong to it. A switch is `true` or `false`,
+`1` or `0`, `yes` or `no`, `on` or `off`, in capitals or not. `NOTIFY_DATABASE_URL_FILE` names a file that
+contains the url of the database, such as a mounted secret, in the place of `NOTIFY_DATABASE_URL`. At its
+start, the server warns about variables that begin with `NOTIFY_` and are not settings.
 
 A duration is written as `30s`, `500ms`, `2m` or `1h`; a plain number means seconds. A list of
 networks is written as `10.0.0.0/8, 192.168.1.1`. In the file, it can also be a TOML array.
@@ -270,7 +361,9 @@ pub fn configuration_document() -> String {
             default_of(setting).map_or_else(String::new, |default| format!("`{default}`"));
         let value = match setting.kind {
             Kind::Switch => String::new(),
-            Kind::Text | Kind::Count => format!(" {}", setting.value.replace('|', "\\|")),
+            Kind::Text | Kind::Word | Kind::OnOff | Kind::Count => {
+                format!(" {}", setting.value.replace('|', "\\|"))
+            }
         };
         let (name, help) = (setting.name, setting.help);
         let alias = setting.alias.map_or_else(String::new, |alias| {

@@ -1,6 +1,7 @@
 //! The settings. A flag overrides the environment, which overrides the file of `--config`, which
 //! overrides the default. Only this module reads the environment.
 
+mod environment;
 mod load;
 mod settings;
 
@@ -17,9 +18,10 @@ use crate::delivery::{MAX_UNACKED_DEFAULT, MAX_UNACKED_WITHOUT_DEDUP_DEFAULT};
 use crate::store::SessionTimeouts;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
+pub use environment::unknown_variables;
 pub use load::configuration_document;
-pub(crate) use load::default_of;
 pub use load::{ConfigError, Sources};
+pub(crate) use load::{default_of, secret_variable};
 pub(crate) use settings::{Kind, SETTINGS, Setting};
 pub use settings::{LogFormat, Networks, Span, Switch};
 

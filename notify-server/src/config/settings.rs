@@ -15,8 +15,12 @@ pub(crate) enum Kind {
     Text,
     /// A whole number of 0 or more.
     Count,
+    /// One of a few words, in any case.
+    Word,
     /// True or false. A flag without a value means true.
     Switch,
+    /// On or off.
+    OnOff,
 }
 
 /// A setting, with the flag `--name`, the environment variable `NOTIFY_NAME` and the key `name` of
@@ -33,6 +37,8 @@ pub(crate) struct Setting {
     pub(crate) kind: Kind,
     /// An earlier name, which is still accepted.
     pub(crate) alias: Option<&'static str>,
+    /// Whether its value is secret. Then another variable can name a file with the value.
+    pub(crate) is_secret: bool,
 }
 
 impl Setting {
@@ -52,11 +58,11 @@ fn variable(name: &str) -> String {
 }
 
 const fn text(name: &'static str, value: &'static str, help: &'static str) -> Setting {
-    Setting { name, value, help, kind: Kind::Text, alias: None }
+    Setting { name, value, help, kind: Kind::Text, alias: None, is_secret: false }
 }
 
 const fn count(name: &'static str, value: &'static str, help: &'static str) -> Setting {
-    Setting { name, value, help, kind: Kind::Count, alias: None }
+    Setting { name, value, help, kind: Kind::Count, alias: None, is_secret: false }
 }
 
 /// Every setting, in the order of the help text.
@@ -75,13 +81,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
          `other`. 0 means no metrics by application, and 500 is the maximum",
     ),
     text("data-dir", "DIR", "Folder of the database and the master key, created if missing"),
-    text(
-        "database-url",
-        "URL",
-        "PostgreSQL database to use instead of the file: \
+    Setting {
+        name: "database-url",
+        value: "URL",
+        help: "PostgreSQL database to use instead of the file: \
          postgres://USER:PASSWORD@HOST/DATABASE. Other users of the machine can read \
          arguments, so prefer the environment variable",
-    ),
+        kind: Kind::Text,
+        alias: None,
+        is_secret: true,
+    },
     text(
         "public-url",
         "URL",
@@ -101,6 +110,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
          addresses",
         kind: Kind::Switch,
         alias: None,
+        is_secret: false,
     },
     count(
         "rate-limit",
@@ -178,6 +188,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
          repeats at most this many",
         kind: Kind::Count,
         alias: Some("delivery-credit"),
+        is_secret: false,
     },
     count(
         "max-unacked-without-dedup",
@@ -192,6 +203,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
          deliveries",
         kind: Kind::Switch,
         alias: None,
+        is_secret: false,
     },
     count(
         "keep-notifications-days",
@@ -222,7 +234,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "DAYS",
         "How many days an entry of the audit trail is kept; 0 means forever",
     ),
-    text("console", "on|off", "Whether the server has the administration console at /console/"),
+    Setting {
+        name: "console",
+        value: "on|off",
+        help: "Whether the server has the administration console at /console/",
+        kind: Kind::OnOff,
+        alias: None,
+        is_secret: false,
+    },
     text(
         "console-listen",
         "ADDR",
@@ -237,7 +256,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text("console-session-timeout", "SPAN", "How long a session of the console lasts at most"),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "Log filter, such as info or notify_server=debug"),
-    text("log-format", "text|json", "Format of the log, which goes to standard error"),
+    Setting {
+        name: "log-format",
+        value: "text|json",
+        help: "Format of the log, which goes to standard error",
+        kind: Kind::Word,
+        alias: None,
+        is_secret: false,
+    },
 ];
 
 // The types of settings that are neither texts nor numbers.
@@ -262,6 +288,15 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// Reads true or false, or one of the usual words for them, in any case.
+pub(super) fn parse_switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" | "y" | "t" | "enabled" => Some(true),
+        "false" | "0" | "no" | "off" | "n" | "f" | "disabled" => Some(false),
+        _ => None,
+    }
 }
 
 /// A duration, written as `30s`, `500ms`, `2m`, `1h`, or a plain number of seconds.
@@ -289,7 +324,7 @@ impl FromStr for Span {
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let invalid = || format!("`{text}` is not a duration, such as 30s, 500ms or 2m");
         let count: u64 = digits.trim().parse().map_err(|_| invalid())?;
-        let unit_ms = match &text[digits.len()..] {
+        let unit_ms = match &*text[digits.len()..].to_ascii_lowercase() {
             "ms" => 1,
             "" | "s" => 1_000,
             "m" => 60_000,

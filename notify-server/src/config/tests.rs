@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use toml::Table;
+use toml::{Table, Value};
 
 use super::*;
 
@@ -52,9 +52,10 @@ fn errors_name_source_and_fault() {
         (("rate-limit", "-1"), "--rate-limit: `-1` is not a whole number of 0 or more"),
         (("max-body-bytes", "0"), "max-body-bytes: must be at least 1"),
         (
-            ("allow-private-networks", "yes"),
-            "--allow-private-networks: `yes` is neither true nor false",
+            ("allow-private-networks", "maybe"),
+            "--allow-private-networks: `maybe` is neither true nor false",
         ),
+        (("console", "maybe"), "--console: `maybe` is neither on nor off"),
         (
             ("trusted-proxies", "10.0.0.0/8,x"),
             "--trusted-proxies: `x` is neither an address nor a network",
@@ -84,6 +85,73 @@ fn errors_name_source_and_fault() {
     ];
     for (flag, expected) in cases {
         assert_eq!(load(&[flag], &[]).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn what_surrounds_a_value_does_not_belong_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify.toml");
+    let file = format!(" {}\n", path.display());
+    // The name of a setting, a value with its surroundings, and what the file then shows.
+    let rows = [
+        ("listen", " 1.2.3.4:5\n", "1.2.3.4:5"),
+        ("database-url", "\"postgres://u:p@db/n\"\r\n", "db:5432/n"),
+        ("data-dir", "'/var/lib/notify'", "/var/lib/notify"),
+        ("public-url", "\u{feff}https://a.example\u{a0}", "https://a.example/"),
+        ("rate-limit", " 7\n", "7"),
+        ("allow-private-networks", "True\n", "true"),
+        ("allow-private-networks", "YES", "true"),
+        ("allow-private-networks", "on", "true"),
+        ("allow-private-networks", "1", "true"),
+        ("allow-private-networks", "OFF", "false"),
+        ("allow-private-networks", "No", "false"),
+        ("console", "False", "off"),
+        ("log-format", "JSON", "json"),
+        ("shutdown-grace", " 30 S ", "30s"),
+        ("trusted-proxies", "'10.0.0.0/8 , 10.1.1.1 '", "[\"10.0.0.0/8\", \"10.1.1.1/32\"]"),
+    ];
+    for (name, text, expected) in rows {
+        let variable = format!("NOTIFY_{}", name.replace('-', "_").to_uppercase());
+        std::fs::write(&path, format!("{name} = {}\n", Value::from(text))).unwrap();
+        for config in [
+            load(&[(name, text)], &[]),
+            load(&[], &[(&variable, text)]),
+            load(&[("config", &file)], &[]),
+        ] {
+            let table = Table::try_from(config.unwrap()).unwrap();
+            let shown = &table[name];
+            let shown = shown.as_str().map_or_else(|| shown.to_string(), str::to_owned);
+            assert_eq!(shown, expected, "{name} = {text:?}");
+        }
+    }
+    for blank in ["", " \n"] {
+        assert_eq!(load(&[], &[("NOTIFY_RATE_LIMIT", blank)]).unwrap().rate_limit, 0);
+        assert!(load(&[], &[("NOTIFY_MASTER_KEY", blank)]).unwrap().master_key.is_none());
+    }
+}
+
+#[test]
+fn a_secret_comes_from_a_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("url");
+    std::fs::write(&path, "postgres://notify:geheim@db/notify\n").unwrap();
+    let path = path.to_str().unwrap();
+    let (direct, file) = ("NOTIFY_DATABASE_URL", "NOTIFY_DATABASE_URL_FILE");
+    let config = load(&[], &[(file, path)]).unwrap();
+    assert_eq!(config.database_url.unwrap().place(), "db:5432/notify");
+    let flag = load(&[("database-url", "postgres://other/n")], &[(file, path)]).unwrap();
+    assert_eq!(flag.database_url.unwrap().place(), "other:5432/n");
+    let both = load(&[], &[(direct, "postgres://other/n"), (file, path)]).unwrap_err();
+    let refused = "NOTIFY_DATABASE_URL_FILE: cannot be used together with NOTIFY_DATABASE_URL";
+    assert_eq!(both.to_string(), refused);
+    let missing = load(&[], &[(file, "/nowhere/url")]).unwrap_err();
+    assert_eq!(missing.to_string(), "NOTIFY_DATABASE_URL_FILE: cannot read /nowhere/url");
+    for (content, end) in [(" \n", "is empty"), ("mysql://geheim", "postgres://user")] {
+        std::fs::write(path, content).unwrap();
+        let refused = load(&[], &[(file, path)]).unwrap_err().to_string();
+        assert!(refused.starts_with("NOTIFY_DATABASE_URL_FILE: "), "{refused}");
+        assert!(refused.contains(end) && !refused.contains("geheim"), "{refused}");
     }
 }
 

@@ -1,12 +1,16 @@
 //! Configuration of APNs: token authentication (Apple, "Establishing a token-based connection to
 //! APNs").
 
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use aws_lc_rs::signature::EcdsaKeyPair;
+use jsonwebtoken::EncodingKey;
 use notify_core::IosEnv;
 use serde_json::{Value, json};
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
+use super::{
+    BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, pasted_key, without_nulls,
+};
 use crate::provider_config::Fields;
+use crate::provider_config::pasted_key::Looks;
 
 /// Apple's host for apps from the store and from `TestFlight`.
 const PRODUCTION: &str = "https://api.push.apple.com";
@@ -44,13 +48,10 @@ impl ApnsConfig {
         let mut fields = Fields::of_body(body);
         let team_id = fields.required_word("team_id", "_-");
         let key_id = fields.required_word("key_id", "_-");
-        let pem = fields.required_text("private_key");
-        let private_key = pem.and_then(|pem| {
-            let key = signing_key(pem);
-            if key.is_none() {
-                fields.add_violation("private_key", "must be a P-256 key in PKCS#8 PEM form");
-            }
-            key
+        let private_key = fields.required_text("private_key").and_then(|text| {
+            let key = pasted_key::p256(text).and_then(|pair| signing_key(&pair));
+            let rule = "must be a private key of P-256 in PEM form, the text of Apple's .p8 file";
+            key.map_err(|looks| fields.add_unlike("private_key", rule, looks)).ok()
         });
         let topic = fields.required_word("topic", ".-_");
         let endpoint = fields.endpoint("endpoint");
@@ -59,11 +60,12 @@ impl ApnsConfig {
         let rate_per_second = fields.rate_per_second();
         fields.finish()?;
         const READ: &str = "a required field that is missing is a broken rule";
+        let (private_key, key_digest) = private_key.expect(READ);
         Ok(Self {
             team_id: team_id.expect(READ).to_owned(),
             key_id: key_id.expect(READ).to_owned(),
-            private_key: private_key.expect(READ),
-            key_digest: digest(pem.expect(READ)),
+            private_key,
+            key_digest,
             topic: topic.expect(READ).to_owned(),
             endpoint,
             sandbox_endpoint,
@@ -99,9 +101,9 @@ impl ApnsConfig {
     }
 }
 
-/// Parses a key; `None` if it cannot sign. The PEM reader alone would accept a key of another curve.
-fn signing_key(pem: &str) -> Option<EncodingKey> {
-    let key = EncodingKey::from_ec_pem(pem.as_bytes()).ok()?;
-    jsonwebtoken::encode(&Header::new(Algorithm::ES256), &json!({}), &key).ok()?;
-    Some(key)
+/// The key that signs tokens, and its digest. The digest is that of one form of the key, in whatever form the
+/// key was given.
+fn signing_key(pair: &EcdsaKeyPair) -> Result<(EncodingKey, KeyDigest), Looks> {
+    let pkcs8 = pair.to_pkcs8v1().map_err(|_| Looks::Damaged)?;
+    Ok((EncodingKey::from_ec_der(pkcs8.as_ref()), digest(pkcs8.as_ref())))
 }

@@ -1,11 +1,14 @@
 //! Configuration of FCM: Google's service account file.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
+use super::{
+    BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, pasted_key, without_nulls,
+};
 use crate::provider_config::Fields;
+use crate::provider_config::pasted_key::Looks;
 
 /// Google's host.
 const GOOGLE: &str = "https://fcm.googleapis.com";
@@ -48,9 +51,8 @@ impl FcmConfig {
     /// All violations.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
-        let object = fields.required_object("service_account");
-        let service_account = object.and_then(|object| {
-            let mut inner = Fields::of_object(object, "service_account.");
+        let service_account = service_account_file(&mut fields).and_then(|object| {
+            let mut inner = Fields::of_object(&object, "service_account.");
             let account = ServiceAccount::read(&mut inner);
             fields.add_violations_of(inner);
             account
@@ -108,13 +110,10 @@ impl ServiceAccount {
         }
         let project_id = fields.required_word("project_id", ".:-_");
         let private_key_id = fields.text("private_key_id");
-        let pem = fields.required_text("private_key");
-        let private_key = pem.and_then(|pem| {
-            let key = signing_key(pem);
-            if key.is_none() {
-                fields.add_violation("private_key", "must be an RSA key in PEM form");
-            }
-            key
+        let private_key = fields.required_text("private_key").and_then(|text| {
+            let key = pasted_key::rsa_pem(text).and_then(|pem| signing_key(&pem));
+            let rule = "must be an RSA key in PEM form";
+            key.map_err(|looks| fields.add_unlike("private_key", rule, looks)).ok()
         });
         let client_email = fields.required_text("client_email");
         let token_uri = fields.required_text("token_uri").and_then(|text| {
@@ -124,20 +123,49 @@ impl ServiceAccount {
             }
             url
         });
+        let (private_key, key_digest) = private_key?;
         Some(Self {
             project_id: project_id?.to_owned(),
             private_key_id: private_key_id.map(str::to_owned),
-            private_key: private_key?,
-            key_digest: digest(pem?),
+            private_key,
+            key_digest,
             client_email: client_email?.to_owned(),
             token_uri: token_uri?,
         })
     }
 }
 
-/// Parses a key; `None` if it cannot sign.
-fn signing_key(pem: &str) -> Option<EncodingKey> {
-    let key = EncodingKey::from_rsa_pem(pem.as_bytes()).ok()?;
-    jsonwebtoken::encode(&Header::new(Algorithm::RS256), &json!({}), &key).ok()?;
-    Some(key)
+/// The key that signs assertions, and its digest.
+fn signing_key(pem: &str) -> Result<(EncodingKey, KeyDigest), Looks> {
+    let key = EncodingKey::from_rsa_pem(pem.as_bytes()).map_err(|_| Looks::Damaged)?;
+    jsonwebtoken::encode(&Header::new(Algorithm::RS256), &json!({}), &key)
+        .map_err(|_| Looks::Damaged)?;
+    Ok((key, digest(pem.as_bytes())))
+}
+
+/// Reads `service_account`: Google's file as an object, or as its text. Adds a violation and returns `None`
+/// if it is missing or is another file.
+fn service_account_file(fields: &mut Fields<'_>) -> Option<Map<String, Value>> {
+    const NAME: &str = "service_account";
+    let rule = "must be the JSON file of a service account";
+    let object = match fields.required_value(NAME)? {
+        Value::Object(object) => Ok(object.clone()),
+        Value::String(_) => pasted_key::json_object(fields.text(NAME)?),
+        _ => {
+            fields.add_violation(NAME, "expected an object");
+            return None;
+        }
+    };
+    match object {
+        // The file of an app names the project in another way.
+        Ok(object) if object.contains_key("project_info") => fields.add_violation(
+            NAME,
+            format_args!(
+                "{rule}; this looks like google-services.json, the configuration of the app"
+            ),
+        ),
+        Ok(object) => return Some(object),
+        Err(looks) => fields.add_unlike(NAME, rule, looks),
+    }
+    None
 }

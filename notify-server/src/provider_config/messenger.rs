@@ -44,7 +44,7 @@ impl MessengerConfig {
         let page_access_token =
             page_access_token.expect("a required field that is missing is a broken rule");
         Ok(Self {
-            token_digest: digest(page_access_token.expose_secret()),
+            token_digest: digest(page_access_token.expose_secret().as_bytes()),
             page_access_token,
             app_secret,
             verify_token,

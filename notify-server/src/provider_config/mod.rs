@@ -5,6 +5,7 @@
 mod apns;
 mod fcm;
 mod messenger;
+mod pasted_key;
 mod telegram;
 #[cfg(test)]
 pub(crate) mod test_keys;
@@ -20,9 +21,11 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::apns::ApnsConfig;
 pub(crate) use self::fcm::{FcmConfig, ServiceAccount};
 pub(crate) use self::messenger::MessengerConfig;
+use self::pasted_key::Looks;
 pub(crate) use self::telegram::TelegramConfig;
 pub(crate) use self::urls::{BaseUrl, ExtraRoots};
 pub(crate) use self::webpush::{VapidKey, WebPushConfig};
+use crate::pasted::{EDGES, QUOTES, trimmed};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::ProviderRow;
 
@@ -171,8 +174,8 @@ pub(crate) fn decrypt_stored(
 /// The digest of a secret. It identifies the secret without containing it.
 pub(crate) type KeyDigest = [u8; 32];
 
-fn digest(secret: &str) -> KeyDigest {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret.as_bytes());
+fn digest(secret: &[u8]) -> KeyDigest {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
@@ -225,11 +228,12 @@ impl<'a> Fields<'a> {
         Self { members: Some(object), prefix, read_names: Vec::new(), violations: Vec::new() }
     }
 
-    /// Reads the value of a field; `None` if it is not set. `null` and `""` mean that a field is not set.
+    /// Reads the value of a field; `None` if it is not set. `null` and a blank text mean that a field is not set.
     fn value(&mut self, name: &'static str) -> Option<&'a Value> {
         self.read_names.push(name);
         let value = self.members?.get(name)?;
-        let is_unset = value.is_null() || value.as_str() == Some("");
+        let is_unset =
+            value.is_null() || value.as_str().is_some_and(|text| trimmed(text).is_empty());
         (!is_unset).then_some(value)
     }
 
@@ -238,7 +242,13 @@ impl<'a> Fields<'a> {
         self.violations.push(format!("{}{name}: {rule}", self.prefix));
     }
 
-    /// A text. Adds a violation and returns `None` if it is invalid.
+    /// Adds the violation of a key or certificate that is not what it must be.
+    fn add_unlike(&mut self, name: &str, rule: &str, looks: Looks) {
+        self.add_violation(name, format_args!("{rule}; this looks like {looks}"));
+    }
+
+    /// A text, without what surrounded it where it was copied. Adds a violation and returns `None` if it is
+    /// invalid.
     fn text(&mut self, name: &'static str) -> Option<&'a str> {
         let value = self.value(name)?;
         match value.as_str() {
@@ -249,17 +259,14 @@ impl<'a> Fields<'a> {
             Some(text) if text.contains('\0') => {
                 self.add_violation(name, "must not contain U+0000")
             }
-            Some(text) => return Some(text),
+            Some(text) => return Some(trimmed(text)),
         }
         None
     }
 
     /// A required text. Adds a violation and returns `None` if it is missing or invalid.
     fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
-        if self.value(name).is_none() && self.members.is_some() {
-            self.add_violation(name, "is required");
-            return None;
-        }
+        self.required_value(name)?;
         self.text(name)
     }
 
@@ -292,10 +299,7 @@ impl<'a> Fields<'a> {
 
     /// A required secret. Adds a violation and returns `None` if it is missing or invalid.
     fn required_secret(&mut self, name: &'static str) -> Option<SecretString> {
-        if self.value(name).is_none() && self.members.is_some() {
-            self.add_violation(name, "is required");
-            return None;
-        }
+        self.required_value(name)?;
         self.secret(name)
     }
 
@@ -309,20 +313,14 @@ impl<'a> Fields<'a> {
         flag
     }
 
-    /// A required object. Adds a violation and returns `None` if it is missing or invalid.
-    fn required_object(&mut self, name: &'static str) -> Option<&'a Map<String, Value>> {
-        let Some(value) = self.value(name) else {
-            // A body that is not an object is one violation already. Its fields are not reported as missing.
-            if self.members.is_some() {
-                self.add_violation(name, "is required");
-            }
-            return None;
-        };
-        let object = value.as_object();
-        if object.is_none() {
-            self.add_violation(name, "expected an object");
+    /// A required value. Adds a violation and returns `None` if it is missing.
+    fn required_value(&mut self, name: &'static str) -> Option<&'a Value> {
+        let value = self.value(name);
+        // A body that is not an object is one violation already. Its fields are not reported as missing.
+        if value.is_none() && self.members.is_some() {
+            self.add_violation(name, "is required");
         }
-        object
+        value
     }
 
     /// A base URL. Adds a violation and returns `None` if it is invalid.
@@ -450,11 +448,14 @@ fn form(
 
 /// The service account file of Google. Its other members are allowed and ignored.
 fn service_account() -> Value {
-    json!({
+    let file = json!({
         "type": "object",
         "required": ["project_id", "private_key", "client_email", "token_uri"],
         "properties": {
-            "type": { "enum": ["service_account", "", null] },
+            "type": or_unset(&json!({
+                "type": "string",
+                "pattern": pasted("service_account"),
+            })),
             "project_id": word(".:_-"),
             "private_key_id": text(),
             "private_key": required_text(),
@@ -462,12 +463,26 @@ fn service_account() -> Value {
             "token_uri": required_text(),
         },
         "additionalProperties": true,
-    })
+    });
+    json!({ "anyOf": [file, required_text()] })
 }
 
-/// A schema that also accepts `null` and `""`, which mean that a field is not set.
+/// A schema that also accepts `null` and a blank text, which mean that a field is not set.
 fn or_unset(schema: &Value) -> Value {
-    json!({ "anyOf": [schema, { "enum": [null, ""] }] })
+    let blank = json!({ "type": ["string", "null"], "pattern": format!("^[{}]*$", edges()) });
+    json!({ "anyOf": [schema, blank] })
+}
+
+/// The characters around a pasted text, for a class of a pattern.
+fn edges() -> String {
+    EDGES.iter().map(|edge| format!("\\u{:04x}", u32::from(*edge))).collect()
+}
+
+/// The pattern of a text with what may surround it. `inside` is a pattern itself.
+fn pasted(inside: &str) -> String {
+    let edge = format!("[{}]*", edges());
+    let quoted = QUOTES.iter().map(|quote| format!("|{quote}{edge}{inside}{edge}{quote}"));
+    format!("^{edge}({inside}{}){edge}$", quoted.collect::<String>())
 }
 
 /// A text that need not be set. The server limits bytes and `maxLength` counts characters. A character has
@@ -477,15 +492,20 @@ fn text() -> Value {
 }
 
 fn required_text() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": TEXT_BYTES_MAX })
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": TEXT_BYTES_MAX,
+        "pattern": format!("[^{}]", edges()),
+    })
 }
 
 fn secret() -> Value {
     json!({
         "type": "string",
         "minLength": 1,
-        "maxLength": SECRET_CHARS_MAX,
-        "pattern": "^[!-~]+$",
+        "maxLength": TEXT_BYTES_MAX,
+        "pattern": pasted(&format!("[!-~]{{1,{SECRET_CHARS_MAX}}}")),
     })
 }
 
@@ -494,7 +514,7 @@ fn word(extra: &str) -> Value {
     json!({
         "type": "string",
         "minLength": 1,
-        "maxLength": WORD_CHARS_MAX,
-        "pattern": format!("^[A-Za-z0-9{extra}]+$"),
+        "maxLength": TEXT_BYTES_MAX,
+        "pattern": pasted(&format!("[A-Za-z0-9{extra}]{{1,{WORD_CHARS_MAX}}}")),
     })
 }

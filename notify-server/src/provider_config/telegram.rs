@@ -43,7 +43,7 @@ impl TelegramConfig {
         let bot_token = bot_token.expect("a required field that is missing is a broken rule");
         Ok(Self {
             bot_token: bot_token.into(),
-            token_digest: digest(bot_token),
+            token_digest: digest(bot_token.as_bytes()),
             webhook_secret,
             endpoint,
             ca_certificate,

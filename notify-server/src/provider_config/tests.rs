@@ -1,5 +1,6 @@
 //! One row for each rule of each configuration, and a check that no secret is shown.
 
+mod pasted;
 mod rules;
 mod shown;
 

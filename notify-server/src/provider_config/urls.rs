@@ -8,6 +8,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use url::{Host, Url};
 
+use super::pasted_key::certificates_pem;
+
 /// An origin with an optional path prefix. It comes from an administrator, so it may be `http` and
 /// private.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -150,13 +152,12 @@ impl ExtraRoots {
     ///
     /// # Errors
     /// The rule that the text breaks.
-    pub(crate) fn parse(pem: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        const RULE: &str = "must be certificates in PEM form";
+        let pem =
+            certificates_pem(text).map_err(|looks| format!("{RULE}; this looks like {looks}"))?;
         let roots = Self { pem: pem.into() };
-        let mut store = RootCertStore::empty();
-        roots.add_to(&mut store).map_err(|()| "must be certificates in PEM form")?;
-        if store.is_empty() {
-            return Err("must hold at least one certificate in PEM form");
-        }
+        roots.add_to(&mut RootCertStore::empty()).map_err(|()| RULE)?;
         Ok(roots)
     }
 
@@ -168,7 +169,7 @@ impl ExtraRoots {
         Ok(())
     }
 
-    /// The text of the configuration. Certificates are not secret.
+    /// The certificates. They are not secret.
     #[must_use]
     pub(crate) fn pem(&self) -> &str {
         &self.pem

@@ -2,28 +2,21 @@
 //! subscribe. If no key is given, the server generates one and keeps it, because push services would
 //! refuse every existing subscription with another key.
 
-use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
-use base64::engine::DecodePaddingMode;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
-use base64::{Engine as _, alphabet};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::EncodingKey;
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
-use super::{ExtraRoots, ProviderConfigError, without_nulls};
+use super::{ExtraRoots, ProviderConfigError, pasted_key, without_nulls};
+use crate::pasted::trimmed;
 use crate::provider_config::Fields;
+use crate::provider_config::pasted_key::Looks;
 use crate::provider_config::urls::check_subject;
 
 /// The field that is taken from the previous configuration, or generated, if it is not given.
 const PRIVATE_KEY: &str = "vapid_private_key";
-
-/// base64url as key generators write it, with or without padding.
-const BASE64URL: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::URL_SAFE,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// How one application reaches browsers.
 #[derive(Debug, Clone)]
@@ -60,18 +53,13 @@ impl WebPushConfig {
             fields.add_violation("subject", rule);
         }
         let vapid = fields.required_text(PRIVATE_KEY).and_then(|text| {
+            let rule = "must be a private key of P-256, 32 bytes in base64url or PEM";
             let key = VapidKey::parse(text);
-            if key.is_none() {
-                fields.add_violation(
-                    PRIVATE_KEY,
-                    "must be a private key of P-256, 32 bytes in base64url",
-                );
-            }
-            key
+            key.map_err(|looks| fields.add_unlike(PRIVATE_KEY, rule, looks)).ok()
         });
-        let public = fields.text("vapid_public_key").map(|text| text.trim_end_matches('='));
+        let public = fields.text("vapid_public_key");
         if let (Some(public), Some(vapid)) = (public, &vapid)
-            && public != vapid.public
+            && !vapid.has_public(public)
         {
             fields.add_violation("vapid_public_key", "is not that of the private key");
         }
@@ -103,7 +91,8 @@ impl WebPushConfig {
 pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
     let Some(members) = body.as_object_mut() else { return };
     let is_set = match members.get(PRIVATE_KEY) {
-        Some(value) => !value.is_null() && value.as_str() != Some(""),
+        Some(Value::String(text)) => !trimmed(text).is_empty(),
+        Some(value) => !value.is_null(),
         None => false,
     };
     if is_set {
@@ -115,20 +104,20 @@ pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
 }
 
 impl VapidKey {
-    /// Parses a private key. It is the plain number in base64url, as key generators write it.
-    fn parse(text: &str) -> Option<Self> {
-        let private = BASE64URL.decode(text).map(Zeroizing::new).ok()?;
-        let key = PrivateKey::from_private_key(&ECDH_P256, &private).ok()?;
-        let public = key.compute_public_key().ok()?;
-        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-        let pair =
-            EcdsaKeyPair::from_private_key_and_public_key(algorithm, &private, public.as_ref())
-                .ok()?;
-        let pkcs8 = pair.to_pkcs8v1().ok()?;
-        Some(Self {
+    /// Parses a private key: the number in base64url, as key generators write it, or PEM.
+    fn parse(text: &str) -> Result<Self, Looks> {
+        let pair = pasted_key::p256_or_number(text)?;
+        let pkcs8 = pair.to_pkcs8v1().map_err(|_| Looks::Damaged)?;
+        Ok(Self {
             signing: EncodingKey::from_ec_der(pkcs8.as_ref()),
-            public: URL_SAFE_NO_PAD.encode(public),
+            public: URL_SAFE_NO_PAD.encode(pair.public_key()),
         })
+    }
+
+    /// Whether a text is the public key, in any alphabet of base64.
+    fn has_public(&self, text: &str) -> bool {
+        pasted_key::from_base64(text)
+            .is_some_and(|bytes| URL_SAFE_NO_PAD.encode(bytes) == self.public)
     }
 
     /// Generates a private key. Returns it in base64url.

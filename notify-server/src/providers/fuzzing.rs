@@ -45,7 +45,7 @@ pub fn answers(data: &[u8]) {
         b't' => {
             let classification = telegram::classify(&reply, WALL);
             let is_refused = matches!(classification.answer, SendResult::InvalidMessage { .. });
-            assert!(!classification.is_formatting_refused || is_refused);
+            assert!(classification.refused.is_none() || is_refused);
             classification.answer
         }
         b'o' => match fcm::check_token_response(&reply, WALL) {

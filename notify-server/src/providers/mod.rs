@@ -24,14 +24,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
+use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription, pluralize};
 use tokio::time::Instant;
 
 pub(crate) use self::registry::Providers;
 pub(crate) use self::token_store::{
     SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError,
 };
-pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
+pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
 use crate::payload::gapped::GappedBody;
 use crate::payload::telegram::BotCalls;
 use crate::payload::{BodyTemplate, RenderContext, TooLarge};
@@ -130,6 +130,12 @@ pub trait Provider: Send + Sync {
     /// message to an impossible address, makes a dry run, or reads our own account. It makes no request
     /// if the result is known without one. Its duration is bounded like that of an attempt.
     async fn check(&self) -> CredentialCheck;
+
+    /// How far a clock that shows `wall` is ahead of the provider's, in milliseconds; negative if it is behind. `None`
+    /// if the provider has not responded, or if its time does not matter.
+    fn clock_ahead_ms(&self, _wall: Timestamp) -> Option<i64> {
+        None
+    }
 
     /// How many attempts can usefully run at the same time: the sum of the current stream limits of the
     /// connections that exist or may be opened. At least 1.
@@ -382,6 +388,9 @@ pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
     Cow::Owned(if is_code { format!("http_{status} {text}") } else { format!("http_{status}") })
 }
 
+/// Smallest difference between the server's clock and a provider's that is reported, in milliseconds.
+const CLOCK_DIFFERENCE_MIN_MS: u64 = 120_000;
+
 /// The result of a check of credentials. The detail is for an administrator. It contains the provider's
 /// code and never a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -401,6 +410,20 @@ impl CredentialCheck {
     /// The credentials are invalid, or could not be checked.
     pub(crate) fn failed(detail: impl Into<String>) -> Self {
         Self { ok: false, detail: detail.into() }
+    }
+
+    /// The check with a remark if the server's clock differs from the provider's, which is how far it is ahead.
+    /// Providers refuse tokens of such a server, and do not always say why.
+    #[must_use]
+    pub(crate) fn with_clock(mut self, ahead_ms: Option<i64>) -> Self {
+        let Some(ms) = ahead_ms.filter(|ms| ms.unsigned_abs() >= CLOCK_DIFFERENCE_MIN_MS) else {
+            return self;
+        };
+        let minutes = ms.unsigned_abs() / 60_000;
+        let side = if ms > 0 { "ahead of" } else { "behind" };
+        let minutes = pluralize(minutes, "minute");
+        self.detail.push_str(&format!("; this server's clock is {minutes} {side} the provider's"));
+        self
     }
 
     /// The check from the result of a message to an impossible address. If the provider refuses only the

@@ -134,10 +134,14 @@ struct StoreParts {
     /// Checks that the files of the database are still in place; `None` if the database has no
     /// files.
     in_place: Option<InPlace>,
+    /// Whether connections keep their sessions; `None` if the database has none.
+    keeps_sessions: Option<KeepsSessions>,
 }
 
 /// Checks that the files of an open database are still in place.
 type InPlace = Box<dyn Fn() -> Result<(), FileMissing> + Send + Sync>;
+/// Checks whether the connections to a database keep their sessions. It blocks.
+type KeepsSessions = Arc<dyn Fn() -> sql::Result<bool> + Send + Sync>;
 
 /// Something that is dropped when the store is closed.
 type CloseGuard = Box<dyn std::any::Any + Send>;
@@ -159,6 +163,8 @@ pub struct Store {
     /// Dropped when the store is closed.
     held: Mutex<Option<CloseGuard>>,
     in_place: Option<InPlace>,
+    /// Whether connections keep their sessions; `None` if the database has none.
+    keeps_sessions: Option<KeepsSessions>,
 }
 
 impl std::fmt::Debug for Store {
@@ -181,6 +187,7 @@ impl Store {
             busy: parts.busy,
             held: Mutex::new(parts.held),
             in_place: parts.in_place,
+            keeps_sessions: parts.keeps_sessions,
         })
     }
 
@@ -301,6 +308,18 @@ impl Store {
     /// When a file was deleted or replaced. Writes fail from then on.
     pub fn check_files(&self) -> Result<(), FileMissing> {
         self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
+    }
+
+    /// Whether the connections to the database keep their sessions. A pooler between the server and PostgreSQL
+    /// may give each transaction another one, also after the start.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub async fn keeps_sessions(&self) -> Result<bool, StoreError> {
+        let Some(check) = self.keeps_sessions.clone() else { return Ok(true) };
+        let checked = tokio::task::spawn_blocking(move || check()).await;
+        let kept = checked.map_err(|error| StoreError::Backend(error.into()))?;
+        Ok(kept?)
     }
 
     /// Reads the clock of a database that several servers can share; `None` for SQLite.

@@ -18,9 +18,10 @@ use super::schedule::{self, FailedAttempt};
 use super::{Deps, body};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
-use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
+use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
+use crate::tls_problem::TlsProblem;
 
 /// Longest duration of an attempt, including the connection (Standard Webhooks recommends 15 to 30
 /// s).
@@ -118,14 +119,7 @@ impl Attempts {
         deadline: Instant,
     ) -> Result<(StatusCode, HeaderMap), PostResult> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            // Only fixed reasons are shown: a text of the peer or of a name server could reveal the
-            // network behind the server.
-            let reason = match failure.redacted().reason.as_ref() {
-                "timeout" => "timeout",
-                CONNECT_FAILED => CONNECT_FAILED,
-                _ => "connection_cut",
-            };
-            PostResult::NoResponse { reason, is_retryable: true }
+            PostResult::NoResponse { reason: reason_of(failure), is_retryable: true }
         })
     }
 
@@ -134,6 +128,28 @@ impl Attempts {
         let sealed = [Some(&to.sealed), to.previous_sealed.as_ref()];
         let open = |sealed: &Vec<u8>| self.master_key.open_webhook(to.app, to.id, sealed);
         sealed.into_iter().flatten().map(open).collect()
+    }
+}
+
+/// The reason why there was no response. Only fixed reasons are shown: a text of the peer or of a name server could
+/// reveal the network behind the server.
+fn reason_of(failure: TransportError) -> &'static str {
+    if let Some(problem) = failure.tls_problem() {
+        return match problem {
+            TlsProblem::UnknownIssuer => "tls_failed: the issuer of the certificate is not trusted",
+            TlsProblem::Expired => "tls_failed: the certificate has expired",
+            TlsProblem::NotValidYet => "tls_failed: the certificate is not valid yet",
+            TlsProblem::WrongName => "tls_failed: the certificate is for another name",
+            TlsProblem::Revoked => "tls_failed: the certificate was revoked",
+            TlsProblem::BadCertificate => "tls_failed: the certificate is not valid",
+            TlsProblem::NotTls => "tls_failed: the server does not speak TLS at this port",
+            TlsProblem::Handshake => "tls_failed: the TLS handshake failed",
+        };
+    }
+    match failure.redacted().reason.as_ref() {
+        "timeout" => "timeout",
+        CONNECT_FAILED => CONNECT_FAILED,
+        _ => "connection_cut",
     }
 }
 

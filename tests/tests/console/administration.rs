@@ -124,7 +124,7 @@ async fn a_wrong_provider_file_shows_all_errors_at_their_fields_and_no_secret_ag
     for (field, what) in [
         ("team_id", "must be 1 to 255 letters and digits"),
         ("key_id", "is required"),
-        ("private_key", "must be a P-256 key"),
+        ("private_key", "must be a private key of P-256"),
         ("rate_per_second", "must be a whole number"),
     ] {
         let error = format!("<div id=\"{field}-problem\"><p class=\"error\">{what}");
@@ -137,8 +137,14 @@ async fn a_wrong_provider_file_shows_all_errors_at_their_fields_and_no_secret_ag
     let account = json!({"type": "service_account", "project_id": "shop",
         "private_key": "-----BEGIN HIDDEN-----", "client_email": ""});
     for (file, errors) in [
-        ("{\"cut\": ".to_owned(), &["expected an object"][..]),
-        ("shop.json".to_owned(), &["is not JSON: it must begin with {"]),
+        (
+            "{\"cut\": ".to_owned(),
+            &["must be the JSON file of a service account; this looks like JSON with"][..],
+        ),
+        (
+            "shop.json".to_owned(),
+            &["must be the JSON file of a service account; this looks like the name of a file"],
+        ),
         (account.to_string(), &["client_email: is required", "private_key: must be"]),
     ] {
         let form = [("service_account", file.as_str()), ("endpoint", "ftp://x")];

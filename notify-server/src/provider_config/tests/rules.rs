@@ -10,7 +10,8 @@ use crate::provider_config::{ProviderConfig, test_keys as keys};
 fn apns_names_every_broken_rule_with_its_path() {
     let p384 =
         rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap().serialize_pem();
-    let key_rule = "private_key: must be a P-256 key in PKCS#8 PEM form";
+    let key_rule = "private_key: must be a private key of P-256 in PEM form, the text of Apple's .p8 \
+                    file; this looks like ";
     let word = "must be 1 to 255 letters and digits of ASCII or any of";
     let rows: Vec<(&str, Option<Value>, String)> = vec![
         ("/team_id", None, "team_id: is required".into()),
@@ -21,9 +22,9 @@ fn apns_names_every_broken_rule_with_its_path() {
         ("/key_id", None, "key_id: is required".into()),
         ("/key_id", Some(json!("é")), format!("key_id: {word} `_-`")),
         ("/private_key", None, "private_key: is required".into()),
-        ("/private_key", Some(json!("no key")), key_rule.into()),
-        ("/private_key", Some(json!(p384)), key_rule.into()),
-        ("/private_key", Some(json!(keys::rsa_pem())), key_rule.into()),
+        ("/private_key", Some(json!("no key")), format!("{key_rule}plain text")),
+        ("/private_key", Some(json!(p384)), format!("{key_rule}a key of P-384")),
+        ("/private_key", Some(json!(keys::rsa_pem())), format!("{key_rule}an RSA key")),
         ("/topic", None, "topic: is required".into()),
         ("/topic", Some(json!("a/b")), format!("topic: {word} `.-_`")),
         (
@@ -44,7 +45,7 @@ fn apns_names_every_broken_rule_with_its_path() {
         (
             "/ca_certificate",
             Some(json!("x")),
-            "ca_certificate: must hold at least one certificate in PEM form".into(),
+            "ca_certificate: must be certificates in PEM form; this looks like plain text".into(),
         ),
         (
             "/ca_certificate",
@@ -89,7 +90,20 @@ fn apns_names_all_broken_rules_at_once() {
 fn fcm_names_every_broken_rule_with_its_path() {
     let rows: Vec<(&str, Option<Value>, &str)> = vec![
         ("/service_account", None, "service_account: is required"),
-        ("/service_account", Some(json!("{}")), "service_account: expected an object"),
+        ("/service_account", Some(json!("  ")), "service_account: is required"),
+        ("/service_account", Some(json!(7)), "service_account: expected an object"),
+        (
+            "/service_account",
+            Some(json!("{")),
+            "service_account: must be the JSON file of a service account; this looks like \
+             JSON with a syntax error",
+        ),
+        (
+            "/service_account",
+            Some(json!({"project_info": {}, "client": []})),
+            "service_account: must be the JSON file of a service account; this looks like \
+             google-services.json, the configuration of the app",
+        ),
         (
             "/service_account/type",
             Some(json!("authorized_user")),
@@ -98,13 +112,15 @@ fn fcm_names_every_broken_rule_with_its_path() {
         ("/service_account/project_id", None, "service_account.project_id: is required"),
         (
             "/service_account/private_key",
-            Some(json!("x")),
-            "service_account.private_key: must be an RSA key in PEM form",
+            Some(json!("no key!")),
+            "service_account.private_key: must be an RSA key in PEM form; this looks like plain \
+             text",
         ),
         (
             "/service_account/private_key",
             Some(json!(keys::p256_pem())),
-            "service_account.private_key: must be an RSA key in PEM form",
+            "service_account.private_key: must be an RSA key in PEM form; this looks like a key of \
+             P-256",
         ),
         ("/service_account/client_email", None, "service_account.client_email: is required"),
         (
@@ -206,7 +222,12 @@ fn default_endpoint_is_the_providers() {
 
 #[test]
 fn web_push_names_every_broken_rule_with_its_path() {
-    let key_rule = "vapid_private_key: must be a private key of P-256, 32 bytes in base64url";
+    let key_rule = "vapid_private_key: must be a private key of P-256, 32 bytes in base64url or PEM; \
+                    this looks like";
+    let base64 = format!("{key_rule} base64 without a header, of something else");
+    let plain = format!("{key_rule} plain text");
+    let damaged = format!("{key_rule} a damaged key");
+    let rsa = format!("{key_rule} an RSA key");
     let rows: Vec<(&str, Option<Value>, &str)> = vec![
         ("/subject", None, "subject: is required"),
         ("/subject", Some(json!("")), "subject: is required"),
@@ -224,10 +245,11 @@ fn web_push_names_every_broken_rule_with_its_path() {
              addresses",
         ),
         ("/vapid_private_key", Some(json!(7)), "vapid_private_key: expected a string"),
-        ("/vapid_private_key", Some(json!("short")), key_rule),
-        ("/vapid_private_key", Some(json!("A".repeat(43))), key_rule),
-        ("/vapid_private_key", Some(json!("_".repeat(43))), key_rule),
-        ("/vapid_private_key", Some(json!(keys::p256_pem())), key_rule),
+        ("/vapid_private_key", Some(json!("short")), &plain),
+        ("/vapid_private_key", Some(json!("shorter8")), &base64),
+        ("/vapid_private_key", Some(json!("A".repeat(43))), &damaged),
+        ("/vapid_private_key", Some(json!("_".repeat(43))), &damaged),
+        ("/vapid_private_key", Some(json!(keys::rsa_pem())), &rsa),
         (
             "/vapid_public_key",
             Some(json!(VAPID_PUBLIC.replace('z', "y"))),

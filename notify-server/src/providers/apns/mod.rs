@@ -200,6 +200,11 @@ impl Provider for Apns {
         check_hosts(self).await
     }
 
+    fn clock_ahead_ms(&self, wall: Timestamp) -> Option<i64> {
+        let hosts = [&self.production, &self.sandbox];
+        hosts.into_iter().find_map(|host| host.pool.remote_time().ms_behind(wall))
+    }
+
     fn max_concurrency(&self) -> usize {
         let hosts = [&self.production, &self.sandbox];
         let share_pool = Arc::ptr_eq(&self.production.pool, &self.sandbox.pool);

@@ -140,6 +140,11 @@ impl Provider for Fcm {
         CredentialCheck::from_result(&self.attempt(&RenderedMessage { headers, body }, &to).await)
     }
 
+    fn clock_ahead_ms(&self, wall: Timestamp) -> Option<i64> {
+        let at_token_endpoint = self.token_source.remote_time().ms_behind(wall);
+        at_token_endpoint.or_else(|| self.sender.remote_time().ms_behind(wall))
+    }
+
     fn max_concurrency(&self) -> usize {
         self.sender.max_concurrency()
     }

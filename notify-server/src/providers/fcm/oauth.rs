@@ -15,7 +15,7 @@ use crate::outbound::retry_after;
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
 use crate::providers::reason_from_status;
 use crate::providers::registry::WeakMap;
-use crate::providers::transport::{Http1, ProviderResponse};
+use crate::providers::transport::{Http1, ProviderResponse, RemoteTime};
 use crate::providers::{Processing, Reason, SendResult};
 use crate::reasons;
 
@@ -165,6 +165,11 @@ impl TokenSource {
         };
         // The fetch failed, but the current token may still be valid for some minutes.
         self.usable(now, refused, 0).ok_or(answer)
+    }
+
+    /// The time of the token endpoint.
+    pub(super) fn remote_time(&self) -> &RemoteTime {
+        self.http.remote_time()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<CachedToken>> {

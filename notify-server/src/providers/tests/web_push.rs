@@ -207,7 +207,8 @@ async fn peer_certificate_is_not_quoted_in_errors() {
     config["ca_certificate"] = json!(test_keys::certificate_pem());
     let web_push = fixture.build(ProviderKind::WebPush, &config);
     let to = browser(&fixture, &ScriptedResponse::ok());
-    assert_eq!(describe(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
+    let reason = "retry tls_failed: the issuer of the certificate is not trusted NotProcessed";
+    assert_eq!(describe(&send(&web_push, &to).await), reason);
 }
 
 #[tokio::test]

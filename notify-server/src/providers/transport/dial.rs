@@ -15,8 +15,9 @@ use tokio_rustls::client::TlsStream;
 use crate::outbound::{Outbound, system_roots, trusting};
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::transport::coalesced::Coalesced;
-use crate::providers::transport::response::TransportError;
+use crate::providers::transport::response::{TLS_FAILED, TransportError};
 use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
+use crate::tls_problem::TlsProblem;
 
 /// The protocols that are offered in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,9 +88,13 @@ impl Dial {
             .get(&self.trust, self.protocols.alpn())
             .ok_or_else(|| TransportError::unsent("no_root_certificates"))?;
         let name = ServerName::try_from(self.base_url.host.clone())
-            .map_err(|error| TransportError::unsent_because("tls_failed", &error))?;
+            .map_err(|error| TransportError::unsent_because(TLS_FAILED, &error))?;
         let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|error| {
-            TransportError::unconnected("tls_failed", &error, self.trust.is_some())
+            match TlsProblem::of(&error) {
+                Some(_) => TransportError::unconnected(&error, self.trust.is_some()),
+                // The connection ended during the handshake.
+                None => TransportError::unsent_because(TLS_FAILED, &error),
+            }
         })?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             Ok(stream)

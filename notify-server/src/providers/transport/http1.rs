@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::CONNECT_TIMEOUT;
 use super::response::{Body, ProviderResponse};
 use crate::outbound::{Guarded, Outbound, plain_client, trusting, unreachable};
+use crate::providers::transport::RemoteTime;
 use crate::providers::transport::dial::{TlsConfigs, Trust};
 use crate::providers::transport::response::TransportError;
 use crate::reasons;
@@ -24,6 +25,7 @@ const BODY_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
 pub(crate) struct Http1 {
     client: reqwest::Client,
     has_extra_trust: bool,
+    remote_time: RemoteTime,
 }
 
 impl Http1 {
@@ -57,7 +59,12 @@ impl Http1 {
             .tcp_nodelay(true)
             .build()
             .expect("building a client with given TLS settings cannot fail");
-        Self { client, has_extra_trust }
+        Self { client, has_extra_trust, remote_time: RemoteTime::default() }
+    }
+
+    /// The time of the server that responded last.
+    pub(crate) fn remote_time(&self) -> &RemoteTime {
+        &self.remote_time
     }
 
     /// Posts a body and returns the response.
@@ -116,6 +123,7 @@ impl Http1 {
             }
         }
         let headers = std::mem::take(response.headers_mut());
+        self.remote_time.record(&headers);
         Ok(ProviderResponse {
             status: response.status(),
             headers,
@@ -142,7 +150,7 @@ impl Http1 {
             TransportError::from(cause)
         } else if error.is_connect() || error.is_builder() {
             let cause = innermost(error);
-            TransportError::unconnected("connect_failed", cause, self.has_extra_trust)
+            TransportError::unconnected(cause, self.has_extra_trust)
         } else {
             TransportError::unknown("connection_cut")
         }

@@ -7,6 +7,7 @@ mod connection;
 mod dial;
 mod http1;
 mod pool;
+mod remote_time;
 mod response;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub(crate) use dial::Protocols;
 pub(crate) use dial::Trust;
 pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
+pub(crate) use remote_time::RemoteTime;
 pub(crate) use response::ProviderResponse;
 pub(crate) use response::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, TransportError};
 
@@ -137,6 +139,15 @@ impl Sender {
             }
         }
         self.http1.post(&uri.to_string(), headers(), body.clone(), deadline).await
+    }
+
+    /// The time of the endpoint.
+    pub(crate) fn remote_time(&self) -> &RemoteTime {
+        if self.is_http1.load(Ordering::Relaxed) {
+            self.http1.remote_time()
+        } else {
+            self.pool.remote_time()
+        }
     }
 
     /// How many requests can usefully run at the same time.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 use crate::providers::registry::WeakMap;
+use crate::providers::transport::RemoteTime;
 use crate::providers::transport::connection::{Connection, Driver, establish};
 use crate::providers::transport::dial::{Dial, Io, Protocols, TlsConfigs, Trust};
 use crate::providers::transport::response::{ProviderResponse, TransportError, read_body};
@@ -112,6 +113,7 @@ impl Pools {
             backoff: self.backoffs.get(key.origin.clone(), |_| ReconnectBackoff::default()),
             state: Mutex::default(),
             changed: Notify::new(),
+            remote_time: RemoteTime::default(),
         })
     }
 }
@@ -123,6 +125,7 @@ pub(crate) struct Pool {
     state: Mutex<State>,
     /// Notified when a stream becomes free, a connection opens or ends, or a limit changes.
     changed: Notify,
+    remote_time: RemoteTime,
 }
 
 #[derive(Default)]
@@ -165,6 +168,11 @@ impl Drop for StreamPermit<'_> {
 impl Pool {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// The time of the origin.
+    pub(crate) fn remote_time(&self) -> &RemoteTime {
+        &self.remote_time
     }
 
     /// Makes one request. `request` builds the request, each time it is sent. If the request was certainly
@@ -229,6 +237,7 @@ impl Pool {
         };
         connection.stats.record_response();
         let (head, body) = response.into_parts();
+        self.remote_time.record(&head.headers);
         let body = read_body(body, deadline).await;
         Ok(ProviderResponse {
             status: head.status,

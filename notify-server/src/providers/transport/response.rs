@@ -3,16 +3,15 @@
 
 use std::borrow::Cow;
 use std::error::Error;
-use std::io;
 
 use bytes::{Bytes, BytesMut};
 use h2::{Reason as H2Reason, RecvStream};
 use http::{HeaderMap, StatusCode};
-use rustls::CertificateError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::Unreachable;
 use crate::providers::{Processing, RESPONSE_BYTES_MAX, Reason, SendResult};
+use crate::tls_problem::TlsProblem;
 
 /// A provider's response.
 #[derive(Debug)]
@@ -80,6 +79,8 @@ const CAUSE_CHARS_MAX: usize = 96;
 
 /// The reason when no connection could be made.
 pub(crate) const CONNECT_FAILED: &str = "connect_failed";
+/// The reason when there was a connection, but TLS failed.
+pub(crate) const TLS_FAILED: &str = "tls_failed";
 /// The reason for a url with a forbidden address.
 pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
 
@@ -92,11 +93,13 @@ pub(crate) struct TransportError {
     pub(crate) outcome: Processing,
     /// Whether the server does not speak HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
+    /// What was wrong with TLS, if that is why there was no connection.
+    tls_problem: Option<TlsProblem>,
 }
 
 impl TransportError {
     fn new(reason: Reason, outcome: Processing) -> Self {
-        Self { reason, outcome, is_http1_only: false }
+        Self { reason, outcome, is_http1_only: false, tls_problem: None }
     }
 
     /// The error of a request of which nothing was sent.
@@ -109,18 +112,19 @@ impl TransportError {
         Self::unsent(format!("{what}: {}", sanitized(&cause.to_string())))
     }
 
-    /// The error if no connection was made. If the certificate could not be verified, the reason suggests a
-    /// remedy, which depends on whether a `ca_certificate` is configured (`has_extra_trust`).
-    pub(super) fn unconnected(
-        what: &str,
-        cause: &(dyn Error + 'static),
-        has_extra_trust: bool,
-    ) -> Self {
-        let mut failure = Self::unsent_because(what, cause);
-        if let Some(remedy) = certificate_remedy(cause, has_extra_trust) {
-            failure.reason = format!("{}; {remedy}", failure.reason).into();
-        }
-        failure
+    /// The error if no connection was made. If the certificate is not trusted, the reason suggests a remedy,
+    /// which depends on whether a `ca_certificate` is configured (`has_extra_trust`).
+    pub(super) fn unconnected(cause: &(dyn Error + 'static), has_extra_trust: bool) -> Self {
+        let Some(problem) = TlsProblem::of(cause) else {
+            return Self::unsent_because(CONNECT_FAILED, cause);
+        };
+        let remedy = match (problem.is_untrusted(), has_extra_trust) {
+            (false, _) => "",
+            (true, true) => "; ca_certificate is another one: was the sandbox restarted?",
+            (true, false) => "; ca_certificate is not set, and the system does not trust it",
+        };
+        let failure = Self::unsent(format!("{TLS_FAILED}: {problem}{remedy}"));
+        Self { tls_problem: Some(problem), ..failure }
     }
 
     /// The error if the server negotiated HTTP/1.1.
@@ -136,8 +140,16 @@ impl TransportError {
     /// The same error without text from the peer. If a user chose the peer, the peer must not control text
     /// that we show, and must not create an unlimited number of reasons.
     pub(crate) fn redacted(self) -> Self {
-        let code = self.reason.split(':').next().unwrap_or_default().to_owned();
-        Self { reason: code.into(), ..self }
+        let reason = match self.tls_problem {
+            Some(problem) => format!("{TLS_FAILED}: {problem}"),
+            None => self.reason.split(':').next().unwrap_or_default().to_owned(),
+        };
+        Self { reason: reason.into(), ..self }
+    }
+
+    /// What was wrong with TLS, if that is why there was no connection.
+    pub(crate) fn tls_problem(&self) -> Option<TlsProblem> {
+        self.tls_problem
     }
 
     /// The error of a request whose stream was open (RFC 9113 sections 6.8 and 8.7). A GOAWAY of the peer
@@ -180,35 +192,6 @@ impl From<TransportError> for SendResult {
 /// The name of an HTTP/2 error code.
 fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
-}
-
-/// A remedy if no trusted authority has signed the certificate; `None` for any other error. A bad signature
-/// counts as well: it appears if an authority was recreated with the same name, as the sandbox does.
-fn certificate_remedy(
-    cause: &(dyn Error + 'static),
-    has_extra_trust: bool,
-) -> Option<&'static str> {
-    let rustls::Error::InvalidCertificate(problem) = tls_error(cause)? else { return None };
-    let is_untrusted =
-        matches!(problem, CertificateError::BadSignature | CertificateError::UnknownIssuer);
-    if !is_untrusted {
-        return None;
-    }
-    Some(if has_extra_trust {
-        "ca_certificate is another one: was the sandbox restarted?"
-    } else {
-        "ca_certificate is not set, and the system does not trust it"
-    })
-}
-
-/// The TLS error that `cause` is or contains. An I/O error does not return the error inside it as `source`,
-/// but with `get_ref`.
-fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
-    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-        return Some(error);
-    }
-    let io_error = cause.downcast_ref::<io::Error>()?;
-    tls_error(io_error.get_ref()?)
 }
 
 /// The beginning of a cause, without control characters.

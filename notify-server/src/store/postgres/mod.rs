@@ -14,6 +14,7 @@ mod failure;
 mod listener;
 mod migrations;
 mod open;
+mod pooler;
 mod schema;
 mod script;
 mod session;
@@ -49,7 +50,7 @@ use crate::store::app::resume_erasing;
 use crate::store::sql::{
     self, ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
 };
-use crate::store::{CloseGuard, StorageReport, Store, StoreParts};
+use crate::store::{CloseGuard, KeepsSessions, StorageReport, Store, StoreParts};
 
 /// Connects and migrates the tables, or creates them in an empty database. Blocks.
 ///
@@ -70,6 +71,7 @@ fn open_on_this_thread(
     let target = target.with_pauses(options.has_pauses);
     let target = Arc::new(target);
     let place = target.place.clone();
+    ensure_sessions(&target)?;
     migrate(&target, OLDER_WAIT)?;
     let server = fastrand::u64(..);
     let mut source = WriterSource::new(Arc::clone(&target), server);
@@ -103,11 +105,22 @@ fn open_on_this_thread(
     } else {
         None
     };
+    let checked = Arc::clone(&target);
+    let keeps_sessions: KeepsSessions = Arc::new(move || pooler::keeps_sessions(&checked));
     let reading: ConnectFn =
         Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(Store::new(StoreParts { writer, sets, readers, listeners, busy, held, in_place: None }))
+    Ok(Store::new(StoreParts {
+        writer,
+        sets,
+        readers,
+        listeners,
+        busy,
+        held,
+        in_place: None,
+        keeps_sessions: Some(keeps_sessions),
+    }))
 }
 
 /// Checks what a schema contains, without changing it. Blocks; must not be called on a thread of
@@ -123,6 +136,7 @@ pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenErro
 /// of a runtime.
 pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
+    ensure_sessions(&target)?;
     migrate(&target, OLDER_WAIT)?;
     let connecting = target.connect().and_then(|session| {
         session.disable_timeouts()?;
@@ -135,6 +149,15 @@ pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenErr
 #[cfg(test)]
 pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
     open::make_version(&ConnectConfig::of(url).unwrap(), version);
+}
+
+/// Refuses a pooler that does not keep sessions.
+fn ensure_sessions(target: &ConnectConfig) -> Result<(), OpenError> {
+    match pooler::keeps_sessions(target) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::NoSessions { place: target.place.clone() }),
+        Err(error) => Err(failed(&target.place, error.into())),
+    }
 }
 
 /// The error of a database that cannot be used.

@@ -110,6 +110,16 @@ pub enum OpenError {
         /// The schema that contains the tables.
         other: String,
     },
+    /// A pooler gives each transaction another session.
+    #[error(
+        "{place} is reached through a connection pooler that does not keep sessions, such as PgBouncer \
+         with pool_mode = transaction: set pool_mode = session for this database, or connect to \
+         PostgreSQL itself"
+    )]
+    NoSessions {
+        /// The host, port and name of the database.
+        place: String,
+    },
     /// The certificates that the URL names cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates(#[source] std::io::Error),

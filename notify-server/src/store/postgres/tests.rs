@@ -3,6 +3,7 @@
 mod concurrency;
 mod migrations;
 pub(super) mod plans;
+mod pooler;
 mod schemas;
 mod sets;
 mod tables;

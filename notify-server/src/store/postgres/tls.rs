@@ -3,11 +3,14 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore,
     SignatureScheme,
@@ -27,30 +30,124 @@ pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>>
 
 /// Makes the TLS configuration of a mode; `None` without TLS.
 pub(super) fn client_config(mode: &TlsMode) -> io::Result<Option<ClientConfig>> {
-    let mut config = match mode {
+    let provider = || Arc::new(aws_lc_rs::default_provider());
+    let (path, has_any_name) = match mode {
         TlsMode::Disable => return Ok(None),
-        TlsMode::Prefer => trusting(RootCertStore::empty()),
-        TlsMode::Verify(None) => trusting(system_roots()),
-        TlsMode::Verify(Some(path)) => trusting(roots_of(path)?),
+        TlsMode::Prefer => {
+            let mut config = trusting(RootCertStore::empty());
+            config.dangerous().set_certificate_verifier(Arc::new(NoVerifier(provider())));
+            return Ok(Some(config));
+        }
+        TlsMode::VerifyIssuer(path) => (path, true),
+        TlsMode::Verify(path) => (path, false),
     };
-    if *mode == TlsMode::Prefer {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        config.dangerous().set_certificate_verifier(Arc::new(NoVerifier(provider)));
-    }
+    let (roots, named) = match path {
+        Some(path) => roots_of(path)?,
+        None => (system_roots(), Vec::new()),
+    };
+    let mut config = trusting(roots.clone());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let verifier = Arc::new(Verifier { verifier, named, has_any_name });
+    config.dangerous().set_certificate_verifier(verifier);
     Ok(Some(config))
 }
 
-fn roots_of(path: &Path) -> io::Result<RootCertStore> {
+/// The root certificates in a file, for a verifier and as they are.
+fn roots_of(path: &Path) -> io::Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let pem = std::fs::read(path)?;
     let certificates = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(certificates);
+    let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
     if added == 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no certificate in it"));
     }
-    Ok(roots)
+    Ok((roots, certificates))
+}
+
+/// Verifies a certificate as libpq does. It also accepts a certificate that `sslrootcert` itself names: OpenSSL
+/// does so for a certificate that signs itself, which `openssl req -x509` marks as one of an authority.
+#[derive(Debug)]
+struct Verifier {
+    verifier: Arc<WebPkiServerVerifier>,
+    /// The certificates of `sslrootcert`.
+    named: Vec<CertificateDer<'static>>,
+    /// Whether the certificate may have another name than the host (`verify-ca`).
+    has_any_name: bool,
+}
+
+impl Verifier {
+    /// Verifies the certificate alone, which `sslrootcert` names.
+    fn verify_named(
+        &self,
+        certificate: &CertificateDer<'_>,
+        host: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = x509_cert::Certificate::from_der(certificate).map_err(bad_encoding)?;
+        let validity = parsed.tbs_certificate.validity;
+        let now = Duration::from_secs(now.as_secs());
+        if now < validity.not_before.to_unix_duration() {
+            return Err(CertificateError::NotValidYet.into());
+        }
+        if now > validity.not_after.to_unix_duration() {
+            return Err(CertificateError::Expired.into());
+        }
+        if !self.has_any_name {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, host)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        host: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        let verified =
+            self.verifier.verify_server_cert(certificate, intermediates, host, ocsp, now);
+        match verified {
+            // The name is checked last, after the issuer and the validity.
+            Err(rustls::Error::InvalidCertificate(
+                NotValidForName | NotValidForNameContext { .. },
+            )) if self.has_any_name => Ok(ServerCertVerified::assertion()),
+            Err(_) if self.named.iter().any(|named| named == certificate) => {
+                self.verify_named(certificate, host, now)
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
 }
 
 /// Accepts every certificate. `sslmode=prefer` does not protect against an active attacker, since

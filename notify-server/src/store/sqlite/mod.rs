@@ -105,6 +105,7 @@ fn start(
         busy,
         held: opened.lock.map(|lock| Box::new(lock) as CloseGuard),
         in_place: Some(Box::new(move || files.check())),
+        keeps_sessions: None,
     }))
 }
 

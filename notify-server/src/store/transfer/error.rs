@@ -5,7 +5,7 @@ use crate::store::sql::Error;
 use crate::store::{postgres, sqlite};
 
 /// Why a text is not a location. The text is not quoted, since it may contain a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// It is neither the URL of a PostgreSQL database nor a SQLite file.
     #[error("must be postgres://user:password@host/database or sqlite:FILE")]

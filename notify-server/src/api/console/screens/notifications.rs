@@ -6,7 +6,7 @@ use notify_core::{
     Counts, Delivery, DeliveryList, DeliveryOutcome, Device, DeviceId, ExplainedOutcome,
     ExplainedStep, ExplainedSummary, Explanation, NotificationList, NotificationRecord,
     NotificationStatus, NotificationUser, NotificationUsers, ProviderKind, StepKind, Success,
-    Timestamp, UserCounts, UserState,
+    Timestamp, UserCounts, UserState, beginning,
 };
 use warp::reply::Response;
 
@@ -68,7 +68,7 @@ fn text_of(record: &NotificationRecord) -> String {
         serde_json::from_str(record.request.as_str()).unwrap_or_default();
     let text = request["text"].as_str().or(request["poll"]["text"].as_str()).unwrap_or_default();
     let text = if text.trim().is_empty() { record.id.as_str() } else { text };
-    let mut shown: String = text.chars().take(TEXT_CHARS_MAX).collect();
+    let mut shown = beginning(text, TEXT_CHARS_MAX).to_owned();
     if shown.len() < text.len() {
         shown.push('…');
     }

@@ -12,7 +12,7 @@ use notify_core::{
 use serde_json::Value;
 use warp::reply::Response;
 
-use self::fields::{FieldView, about, body_of, fields_of, in_terms_of_the_form};
+use self::fields::{FieldView, about, body_of, fields_of};
 use super::doctor::{FindingRow, name_of};
 use super::notifications::base_of;
 use crate::api::console::calls::AppScope;
@@ -345,7 +345,7 @@ async fn put(visit: Visit, form: Form) -> Result<Response, ApiError> {
     match visit.change_admin(Method::PUT, &path, &body).await {
         Ok(Success { .. }) => Ok(redirect(&format!("{provider}?done=saved"))),
         Err(error) => {
-            let problems = in_terms_of_the_form(&Problems::of(error)?, &form);
+            let problems = Problems::of(error)?;
             show_page(&visit, &scope, Outcome { problems, refused: Some(form), tested: None }).await
         }
     }

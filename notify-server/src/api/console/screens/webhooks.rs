@@ -199,7 +199,7 @@ impl Message {
             "connection_cut" => "closed the connection",
             "address_not_allowed" => "has an address that the server does not allow",
             "secret_cannot_be_opened" => "has a secret that the server cannot read; rotate it",
-            other => other,
+            other => other.strip_prefix("tls_failed: ").unwrap_or(other),
         })
     }
 

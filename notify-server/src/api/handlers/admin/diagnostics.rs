@@ -20,11 +20,15 @@ pub(crate) async fn server(
 ) -> Result<JsonReply<Diagnostics>, ApiError> {
     let api = &ctx.api;
     let storage = api.store.storage().await?;
+    let mut obstacles = api.operations.readiness_problems().await;
+    if !api.store.keeps_sessions().await? {
+        obstacles.push("storage: its connection pooler does not keep sessions".to_owned());
+    }
     Ok(JsonReply::ok(Diagnostics {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         at: ctx.received_at,
         public_url: api.public_url.clone(),
-        obstacles: api.operations.readiness_problems().await,
+        obstacles,
         storage: StorageDiagnostics {
             backend: storage.backend.to_owned(),
             journal_mode: storage.journal_mode,

@@ -98,7 +98,7 @@ async fn recreated_authority_error_has_a_remedy() {
     let (before, after) = (start().await, start().await);
     let (port, pem) = (after.addr().port(), before.ca_certificate());
     let failure = send_to("127.0.0.1", port, Some(pem), Protocols::Http2).await.unwrap_err();
-    let cause = "invalid peer certificate: BadSignature; ca_certificate is another one: was the \
+    let cause = "the issuer of the certificate is not trusted; ca_certificate is another one: was the \
                 sandbox restarted?";
     assert_eq!(failure.reason, format!("tls_failed: {cause}"));
 
@@ -107,7 +107,7 @@ async fn recreated_authority_error_has_a_remedy() {
     let url = format!("{}/token", after.origin());
     let deadline = Instant::now() + Duration::from_secs(30);
     let failure = http1.post(&url, HeaderMap::new(), Bytes::new(), deadline).await.unwrap_err();
-    assert_eq!(failure.reason, format!("connect_failed: {cause}"));
+    assert_eq!(failure.reason, format!("tls_failed: {cause}"));
 }
 
 #[test]
@@ -115,17 +115,17 @@ fn untrusted_authority_error_has_a_remedy() {
     use rustls::{CertificateError, Error};
     let reason = |wrong: Error, has_extra_trust| {
         let error = std::io::Error::other(std::io::Error::other(wrong));
-        TransportError::unconnected("tls_failed", &error, has_extra_trust).reason.into_owned()
+        TransportError::unconnected(&error, has_extra_trust).reason.into_owned()
     };
     let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
-    let cause = "tls_failed: invalid peer certificate: UnknownIssuer; ca_certificate is";
+    let cause = "tls_failed: the issuer of the certificate is not trusted; ca_certificate is";
     assert_eq!(reason(unknown(), true), format!("{cause} another one: was the sandbox restarted?"));
     assert_eq!(
         reason(unknown(), false),
         format!("{cause} not set, and the system does not trust it")
     );
     let expired = Error::InvalidCertificate(CertificateError::Expired);
-    assert_eq!(reason(expired, true), "tls_failed: invalid peer certificate: Expired");
+    assert_eq!(reason(expired, true), "tls_failed: the certificate has expired");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use rcgen::{KeyPair, PublicKeyData, SigningKey};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PublicKeyData, SigningKey};
 use rustls::crypto::aws_lc_rs::{default_provider, sign::any_ecdsa_type};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -40,10 +40,46 @@ async fn tls_is_as_strict_as_the_url_says() {
         (format!("{named}?sslmode=verify-full&sslrootcert={ca}"), true),
         (format!("{named}?sslrootcert={ca}"), true),
         (format!("{numbered}?sslmode=verify-full&sslrootcert={ca}"), false),
+        (format!("{named}?sslmode=allow"), true),
+        (format!("{numbered}?sslmode=verify-ca&sslrootcert={ca}"), true),
+        (format!("{numbered}?sslmode=verify-ca"), false),
+        (format!("{named}?sslmode=verify-full&sslrootcert=system"), false),
         (format!("{named}?sslrootcert={empty}"), false),
     ] {
         let expected = connects.then(|| !url.contains("disable"));
         assert_eq!(uses_tls(&url).await, expected, "{url}");
+    }
+}
+
+fn certify_as_an_authority(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let key = KeyPair::generate()?;
+    let mut content = CertificateParams::new(vec!["localhost".to_owned()])?;
+    content.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = content.self_signed(&key)?.pem();
+    std::fs::write(folder.join("ca.crt"), &pem)?;
+    let other = KeyPair::generate()?;
+    std::fs::write(folder.join("other.crt"), content.self_signed(&other)?.pem())?;
+    write_pair(folder, &pem, &key.serialize_pem())
+}
+
+/// `openssl req -x509` makes such a certificate.
+#[tokio::test]
+async fn a_certificate_that_signs_itself_can_be_named() {
+    let start = || TestCluster::start_with(certify_as_an_authority);
+    let cluster = tokio::task::spawn_blocking(start).await.unwrap();
+    let base = cluster.url().replace("?sslmode=disable", "");
+    let (named, numbered) = (base.replace("127.0.0.1", "localhost"), base);
+    let ca = cluster.file("ca.crt").display().to_string();
+    let other = cluster.file("other.crt").display().to_string();
+    for (url, connects) in [
+        (format!("{named}?sslmode=verify-full&sslrootcert={ca}"), true),
+        (format!("{named}?sslmode=require&sslrootcert={ca}"), true),
+        (format!("{numbered}?sslmode=verify-full&sslrootcert={ca}"), false),
+        (format!("{numbered}?sslmode=verify-ca&sslrootcert={ca}"), true),
+        (format!("{named}?sslmode=verify-full&sslrootcert={other}"), false),
+        (format!("{named}?sslmode=verify-full"), false),
+    ] {
+        assert_eq!(uses_tls(&url).await, connects.then_some(true), "{url}");
     }
 }
 

@@ -195,7 +195,7 @@ const WEBPUSH: &[Field] = &[
         "vapid_private_key",
         "VAPID private key",
         Input::Secret,
-        "Only to move here from another server: base64url. If it is empty, the present key stays, or a \
+        "Only to move here from another server: base64url or PEM. If it is empty, the present key stays, or a \
          new one is made. With another key all present subscriptions become invalid.",
     ),
     CERTIFICATE,
@@ -350,17 +350,6 @@ fn unpack_configuration(body: &mut Map<String, Value>) {
             }
         }
     }
-}
-
-/// The rules that a form violates. For a text in the place of JSON, the rule of the API would be about a string.
-pub(super) fn in_terms_of_the_form(problems: &Problems, form: &Form) -> Problems {
-    let account = form.text("service_account");
-    let is_text = !account.is_empty() && !account.starts_with('{');
-    let rules = problems.all().iter().map(|rule| match rule.strip_prefix("service_account: ") {
-        Some(_) if is_text => "service_account: is not JSON: it must begin with {".to_owned(),
-        _ => rule.clone(),
-    });
-    Problems::new(rules.collect())
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! Why a TLS connection to another server failed, in words for people. The words are fixed: they contain no text
+//! of the other server, so that they can be shown to users who chose it.
+
+use std::error::Error;
+use std::io;
+
+use rustls::CertificateError;
+
+/// Why a TLS connection failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TlsProblem {
+    #[error("the issuer of the certificate is not trusted")]
+    UnknownIssuer,
+    #[error("the certificate has expired")]
+    Expired,
+    #[error("the certificate is not valid yet")]
+    NotValidYet,
+    #[error("the certificate is for another name")]
+    WrongName,
+    #[error("the certificate was revoked")]
+    Revoked,
+    #[error("the certificate is not valid")]
+    BadCertificate,
+    /// The peer sent something that is not TLS.
+    #[error("the server does not speak TLS at this port")]
+    NotTls,
+    /// The peer refused, such as for its own reasons or since there is no common version.
+    #[error("the TLS handshake failed")]
+    Handshake,
+}
+
+impl TlsProblem {
+    /// The problem that an error is or contains; `None` if the error has another cause.
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut cause = error;
+        loop {
+            if let Some(error) = tls_error(cause) {
+                return Some(Self::from(error));
+            }
+            cause = cause.source()?;
+        }
+    }
+
+    /// Whether another trusted certificate would help.
+    pub(crate) fn is_untrusted(self) -> bool {
+        self == Self::UnknownIssuer
+    }
+}
+
+impl From<&rustls::Error> for TlsProblem {
+    fn from(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(problem) => match problem {
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    Self::Expired
+                }
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                    Self::NotValidYet
+                }
+                CertificateError::NotValidForName
+                | CertificateError::NotValidForNameContext { .. } => Self::WrongName,
+                CertificateError::Revoked => Self::Revoked,
+                // A bad signature appears if an authority was recreated with the same name, as the sandbox
+                // does. Any other error is one of a certificate that signs itself, and is made for an
+                // authority.
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::Other(_) => Self::UnknownIssuer,
+                _ => Self::BadCertificate,
+            },
+            rustls::Error::InvalidMessage(_) => Self::NotTls,
+            _ => Self::Handshake,
+        }
+    }
+}
+
+/// The TLS error that `cause` is or contains. An I/O error does not return the error inside it as `source`,
+/// but with `get_ref`.
+fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+        return Some(error);
+    }
+    let io_error = cause.downcast_ref::<io::Error>()?;
+    tls_error(io_error.get_ref()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_problem_is_found_inside_other_errors() {
+        let certificate = |problem| rustls::Error::InvalidCertificate(problem);
+        for (error, expected) in [
+            (certificate(CertificateError::UnknownIssuer), TlsProblem::UnknownIssuer),
+            (certificate(CertificateError::BadSignature), TlsProblem::UnknownIssuer),
+            (certificate(CertificateError::Expired), TlsProblem::Expired),
+            (certificate(CertificateError::NotValidYet), TlsProblem::NotValidYet),
+            (certificate(CertificateError::NotValidForName), TlsProblem::WrongName),
+            (certificate(CertificateError::Revoked), TlsProblem::Revoked),
+            (certificate(CertificateError::BadEncoding), TlsProblem::BadCertificate),
+            (
+                rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+                TlsProblem::NotTls,
+            ),
+            (
+                rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure),
+                TlsProblem::Handshake,
+            ),
+        ] {
+            let wrapped = io::Error::other(io::Error::other(error));
+            assert_eq!(TlsProblem::of(&wrapped), Some(expected));
+        }
+        assert_eq!(TlsProblem::of(&io::Error::other("refused")), None);
+    }
+}
