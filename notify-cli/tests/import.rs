@@ -1170,7 +1170,8 @@ async fn errors_name_the_columns_of_a_mapping() {
                     (POST /v1/subscriptions takes web, fb-messenger, chatapp)"
             ]),
             json!([
-                "token (push_token): must be an APNs device token: 64 to 200 hexadecimal digits"
+                "token (push_token): is not an APNs device token: it looks like a text that is not \
+                 hexadecimal"
             ]),
             json!(["tz (utc_offset): must be a whole number of minutes within ±840"]),
         ]

@@ -1,4 +1,4 @@
-//! Checks whether the host and the port of a url look reachable from the internet.
+//! Judges urls by their host and port: whether they look reachable from the internet, or can never be.
 
 use core::net::Ipv4Addr;
 
@@ -29,6 +29,16 @@ pub fn is_public(url: &str) -> bool {
     }
 }
 
+/// Whether the host of a url is `invalid`, or below it. No such name exists (RFC 6761, section 6.4). A browser
+/// uses one as the endpoint of a push subscription that was removed for good.
+#[must_use]
+pub fn is_below_invalid(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let Some(Host::Domain(host)) = url.host() else { return false };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.rsplit('.').next() == Some("invalid")
+}
+
 fn is_public_v4(address: Ipv4Addr) -> bool {
     !(address.is_loopback()
         || address.is_unspecified()
@@ -46,6 +56,23 @@ pub fn has_unusual_port(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_cannot_exist_are_recognised() {
+        for (url, expected) in [
+            ("https://permanently-removed.invalid/fcm/send/x", true),
+            ("https://PERMANENTLY-REMOVED.INVALID/", true),
+            ("https://a.b.invalid.:8443/x", true),
+            ("https://invalid/x", true),
+            ("https://invalid.example/x", false),
+            ("https://notinvalid/x", false),
+            ("https://push.example/x.invalid", false),
+            ("https://user@push.example/.invalid", false),
+            ("no url", false),
+        ] {
+            assert_eq!(is_below_invalid(url), expected, "{url}");
+        }
+    }
 
     #[test]
     fn unusual_ports_are_recognised() {

@@ -6,7 +6,7 @@ use crate::{
     CampaignButton, CampaignCustomFeed, CampaignExternalContent, CampaignFeature,
     CampaignFeatureData, CampaignId, CampaignLayout, CampaignSettings, CampaignTemplate,
     FeatureKind, FeedRef, Parameter, ParameterForm, Query, Timestamp, Violations, WireFeature,
-    request::Parameters,
+    request::Parameters, wire_url,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id`.
@@ -163,9 +163,16 @@ fn resolve_feature(
             EnrichmentFeatureData::ExternalContent(content.clone())
         }
         CampaignFeatureData::ActionButton(button) => {
-            EnrichmentFeatureData::ActionButton(button.clone())
+            EnrichmentFeatureData::ActionButton(button.with_wire_urls())
         }
-        CampaignFeatureData::CustomFeed(feed) => EnrichmentFeatureData::CustomFeed(feed.clone()),
+        CampaignFeatureData::CustomFeed(feed) => {
+            let mut feed = feed.clone();
+            for article in &mut feed.articles {
+                article.url = wire_url(&article.url);
+                article.thumb_url = wire_url(&article.thumb_url);
+            }
+            EnrichmentFeatureData::CustomFeed(feed)
+        }
     };
     EnrichmentFeature { position: feature.position, data }
 }

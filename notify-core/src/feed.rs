@@ -34,7 +34,8 @@ request!(CreateFeed => NewFeed, BodyPresence::Required);
 impl CreateFeed {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewFeed> {
         let url = validator.required_http_url(&path("url"), self.url);
-        let name = validator.required_up_to(&path("name"), self.name, LISTED_NAME_CHARS_MAX);
+        let name =
+            validator.required_visible_up_to(&path("name"), self.name, LISTED_NAME_CHARS_MAX);
         Some(NewFeed { url, name })
     }
 }

@@ -47,6 +47,7 @@ mod violations;
 mod web;
 mod webhook;
 mod wire_enum;
+mod wire_url;
 
 pub use admin::*;
 pub use attribute::*;
@@ -73,6 +74,7 @@ pub use violations::*;
 pub use web::*;
 pub use webhook::*;
 pub use wire_enum::UnknownName;
+pub use wire_url::wire_url;
 
 /// Runs the example of the README of the crate.
 #[cfg(doctest)]

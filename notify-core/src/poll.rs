@@ -219,7 +219,7 @@ impl CreatePoll {
     pub(crate) fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<NewPoll> {
         let text = validator.required(&at.field("text"), self.text);
         let layout = validator.one_of(&at.field("layout_id"), &self.layout_id);
-        let image_url = validator.http_url(&at.field("image_url"), self.image_url);
+        let image_url = validator.wire_http_url(&at.field("image_url"), self.image_url);
         let answers_path = at.field("answers");
         if self.answers.len() < POLL_ANSWERS_MIN {
             let what = format_args!("must hold at least {POLL_ANSWERS_MIN} answers");
@@ -241,7 +241,7 @@ impl CreateAnswer {
         layout: Option<PollLayout>,
         validator: &mut Validator,
     ) -> NewAnswer {
-        let text = validator.text(&at.field("text"), self.text);
+        let text = validator.visible(&at.field("text"), self.text);
         let image_url = validator.http_url(&at.field("image_url"), self.image_url);
         if let Some(layout) = layout {
             let what = format_args!("is required for layout {layout}");

@@ -8,16 +8,17 @@ use crate::{
     ACTION_BUTTONS_MAX, ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, ButtonKind, CALLER_ID_CHARS_MAX,
     CANARY_PERCENT_MAX, CANARY_WAIT_SECONDS_MAX, CANARY_WAIT_SECONDS_MIN, COLLAPSE_KEY_CHARS_MAX,
     CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
-    EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
-    KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX,
-    NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX, PER_MINUTE_MAX,
-    POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
-    RELEVANCE_SCORE_MAX, StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX,
-    TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX, URL_CHARS_MAX, USER_IDS_MAX,
-    USER_TOKEN_CHARS_MAX, USER_TOKEN_SECONDS_MAX, USER_TOKEN_SECONDS_MIN, UTC_OFFSET_CHARS_MAX,
-    WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX,
-    WEB_PUSH_ACTIONS_MIN, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,
-    WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
+    ENCODINGS_MAX, EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN,
+    HOST_CHARS_MAX, KEY_OVERLAP_SECONDS_MAX, KEY_SCOPES_MAX, LATITUDE_MAX, LISTED_NAME_CHARS_MAX,
+    LONGITUDE_MAX, NAME_CHARS_MAX, NOTIFICATION_COUNT_MAX, OPTION_CHARS_MAX, ORIGIN_CHARS_MAX,
+    PER_MINUTE_MAX, POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout,
+    RECIPIENT_ID_CHARS_MAX, RELEVANCE_SCORE_MAX, SEND_AT_MS_MIN, StringName, TAG_NAME_CHARS_MAX,
+    TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, TITLE_CHARS_MAX, TTL_SECONDS_MAX,
+    URL_CHARS_MAX, USER_IDS_MAX, USER_TOKEN_CHARS_MAX, USER_TOKEN_SECONDS_MAX,
+    USER_TOKEN_SECONDS_MIN, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
+    WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
+    WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
+    WEBHOOK_EVENTS_MAX,
 };
 
 /// Keywords of the schema of a model.
@@ -79,7 +80,7 @@ fn small_model_rules() -> Vec<ModelRules> {
         ),
         ModelRules::new(
             "CreateFeed",
-            vec![("url", required_url()), ("name", required_up_to(LISTED_NAME_CHARS_MAX))],
+            vec![("url", required_url()), ("name", required_visible_up_to(LISTED_NAME_CHARS_MAX))],
         ),
         ModelRules::new("CheckFeed", vec![("url", required_url())]),
         ModelRules::new(
@@ -101,7 +102,10 @@ fn small_model_rules() -> Vec<ModelRules> {
         ModelRules::new("RecoverWebhook", vec![("since", instant())]),
         ModelRules::new(
             "CreateApp",
-            vec![("name", required_up_to(NAME_CHARS_MAX)), ("language", up_to(NAME_CHARS_MAX))],
+            vec![
+                ("name", required_visible_up_to(NAME_CHARS_MAX)),
+                ("language", up_to(NAME_CHARS_MAX)),
+            ],
         ),
         ModelRules::new(
             "UpdateApp",
@@ -155,7 +159,7 @@ fn key_rules() -> Vec<ModelRules> {
             vec![("overlap_seconds", json!({ "minimum": 0, "maximum": KEY_OVERLAP_SECONDS_MAX }))],
         ),
         ModelRules::new("CreateAdminKey", vec![("name", up_to(NAME_CHARS_MAX))]),
-        ModelRules::new("RenameKey", vec![("name", required_up_to(NAME_CHARS_MAX))]),
+        ModelRules::new("RenameKey", vec![("name", required_visible_up_to(NAME_CHARS_MAX))]),
     ]
 }
 
@@ -256,7 +260,7 @@ fn create_notification() -> ModelRules {
         ("ios_device_ids", device_ids()),
         ("device_ids", device_ids()),
         ("user_ids", json!({ "maxItems": USER_IDS_MAX, "items": id() })),
-        ("send_at", json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })),
+        ("send_at", json!({ "minimum": SEND_AT_MS_MIN, "maximum": TIMESTAMP_MS_MAX })),
         ("send_at_local", json!({ "pattern": LOCAL_TIME })),
         ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
         ("priority", optional_one_of("Priority")),
@@ -280,7 +284,7 @@ fn create_notification() -> ModelRules {
     let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
     let target = json!({ "anyOf": [platforms, android, ios, any, users] });
     ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, content(Some(silent_message()))] }))
+        .together(json!({ "allOf": [target, tags_or_topics(), content(Some(silent_message()))] }))
 }
 
 fn canary() -> ModelRules {
@@ -327,7 +331,7 @@ fn report_notification() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
     ModelRules::new("ReportNotification", fields)
-        .together(json!({ "allOf": [to_platforms(), content(None)] }))
+        .together(json!({ "allOf": [to_platforms(), tags_or_topics(), content(None)] }))
 }
 
 fn ios_options() -> ModelRules {
@@ -367,6 +371,14 @@ fn to_platforms() -> Value {
     })
 }
 
+/// `topics` is another name of `tags`.
+fn tags_or_topics() -> Value {
+    json!({ "anyOf": [
+        { "properties": { "tags": absent_list() } },
+        { "properties": { "topics": absent_list() } },
+    ] })
+}
+
 fn platform() -> Value {
     json!({ "$ref": "#/components/schemas/Platform" })
 }
@@ -378,6 +390,7 @@ fn absent_list() -> Value {
 fn notification_content() -> Vec<(&'static str, Value)> {
     vec![
         ("tags", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
+        ("topics", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
         ("title", up_to(TITLE_CHARS_MAX)),
         ("url", uri()),
         ("image_url", url()),
@@ -403,7 +416,7 @@ fn content(silent_message: Option<Value>) -> Value {
     let mut message = json!({
         "title": "message",
         "required": ["text"],
-        "properties": { "text": given(), "poll": { "type": "null" } },
+        "properties": { "text": given_text(), "poll": { "type": "null" } },
         "allOf": [extra_pair()],
     });
     let mut poll = json!({
@@ -448,7 +461,7 @@ fn create_poll() -> ModelRules {
         let needed: Vec<&str> =
             needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name).collect();
         let properties: Map<String, Value> =
-            needed.iter().map(|name| ((*name).to_owned(), given())).collect();
+            needed.iter().map(|name| ((*name).to_owned(), given_text())).collect();
         json!({ "properties": {
             "layout_id": { "const": layout.as_str() },
             "answers": { "items": { "required": needed, "properties": properties } },
@@ -486,6 +499,7 @@ fn device_rules() -> Vec<ModelRules> {
                 ),
                 // A DOMHighResTimeStamp, which may have a fraction.
                 ("expirationTime", json!({ "type": ["number", "null"], "format": "double" })),
+                ("supportedContentEncodings", max_items(ENCODINGS_MAX)),
             ],
         ),
         ModelRules::new(
@@ -537,21 +551,18 @@ fn register_app_device() -> ModelRules {
 }
 
 fn subscribe() -> ModelRules {
-    let person = |platform: &str| {
+    let person = |platform: &str, recipient_id: &str| {
         json!({
             "required": ["recipient_id"],
             "properties": {
                 "platform": { "const": platform },
-                "recipient_id": given(),
+                "recipient_id": { "type": "string", "pattern": recipient_id },
                 "subscription": { "type": "null" },
             },
         })
     };
     let fields = vec![
-        (
-            "recipient_id",
-            json!({ "maxLength": RECIPIENT_ID_CHARS_MAX, "pattern": format!("^$|{RECIPIENT_ID}") }),
-        ),
+        ("recipient_id", up_to(RECIPIENT_ID_CHARS_MAX)),
         ("device_id", id()),
         ("user_id", id()),
         ("language", up_to(DEVICE_TEXT_CHARS_MAX)),
@@ -567,8 +578,8 @@ fn subscribe() -> ModelRules {
                 "recipient_id": unset(),
             },
         },
-        person("fb-messenger"),
-        person("chatapp"),
+        person("fb-messenger", PERSON_ID),
+        person("chatapp", CHAT_ID),
     ] }))
 }
 
@@ -603,7 +614,7 @@ fn campaign_rules() -> Vec<ModelRules> {
         ModelRules::new(
             "Template",
             vec![
-                ("name", required_up_to(LISTED_NAME_CHARS_MAX)),
+                ("name", required_visible_up_to(LISTED_NAME_CHARS_MAX)),
                 ("strings", max_items(StringName::ALL.len())),
                 ("features", max_items(FEATURES_MAX)),
             ],
@@ -617,7 +628,7 @@ fn campaign_rules() -> Vec<ModelRules> {
         template_feed(),
         ModelRules::new("ExternalContent", vec![("ob_widget_id", json!({}))]).together(json!({
             "required": ["type", "ob_widget_id"],
-            "properties": { "ob_widget_id": given() },
+            "properties": { "ob_widget_id": given_text() },
         })),
         ModelRules::new(
             "CustomFeed",
@@ -641,7 +652,7 @@ fn template_feed() -> ModelRules {
         { "required": ["id"], "properties": { "id": given(), "url": unset() } },
         {
             "required": ["url", "name"],
-            "properties": { "id": { "type": "null" }, "url": given(), "name": given() },
+            "properties": { "id": { "type": "null" }, "url": given(), "name": given_text() },
         },
     ] }))
 }
@@ -673,7 +684,7 @@ fn button_variants(kind: ButtonKind) -> Vec<Value> {
         ButtonKind::Cal => {
             let mut cal = variant(&["start_date", "end_date"], json!({ "type": "integer" }));
             cal["required"] = json!(["start_date", "end_date", "description"]);
-            cal["properties"]["description"] = given();
+            cal["properties"]["description"] = given_text();
             vec![cal]
         }
         ButtonKind::Video | ButtonKind::Url => vec![variant(&["url"], given())],
@@ -685,7 +696,10 @@ fn button_variants(kind: ButtonKind) -> Vec<Value> {
             vec![nav]
         }
         ButtonKind::Custom => {
-            vec![variant(&["title", "icon"], given()), variant(&["title", "icon_url"], given())]
+            vec![
+                variant(&["title", "icon"], given_text()),
+                variant(&["title", "icon_url"], given_text()),
+            ]
         }
     }
 }
@@ -697,11 +711,15 @@ fn up_to(chars_max: usize) -> Value {
 
 /// The keywords of a required text.
 fn required() -> Value {
-    json!({ "minLength": 1 })
+    json!({ "minLength": 1, "pattern": VISIBLE })
 }
 
 fn required_up_to(chars_max: usize) -> Value {
     json!({ "minLength": 1, "maxLength": chars_max })
+}
+
+fn required_visible_up_to(chars_max: usize) -> Value {
+    json!({ "minLength": 1, "maxLength": chars_max, "pattern": VISIBLE })
 }
 
 /// An id that a caller chooses.
@@ -752,6 +770,11 @@ fn given() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
 
+/// A present text with a visible character.
+fn given_text() -> Value {
+    json!({ "type": "string", "minLength": 1, "pattern": VISIBLE })
+}
+
 // Regular expressions (ECMA-262) for rules that validation implements in code. The expressions for urls
 // are only necessary conditions: validation also refuses some texts that match them.
 
@@ -786,12 +809,18 @@ pub const ATTRIBUTE_NAME: &str = "^[a-z][a-z0-9_]{0,63}$";
 pub const LANGUAGE_TAG: &str = "^[A-Za-z][A-Za-z0-9]{0,7}(?:[-_][A-Za-z0-9]{1,8})*$";
 /// The form of a language tag, or empty.
 const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
-/// A recipient id on Messenger or the chat app.
-const RECIPIENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
-/// An uncompressed P-256 point: 65 bytes that start with 4, in base64url with or without padding.
-const P256DH: &str = "^B[A-P][A-Za-z0-9_-]{84}[AEIMQUYcgkosw048]=?$";
-/// 16 bytes in base64url, with or without padding.
-const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
+/// A text with a visible character: all others are white space, control characters, or have no ink.
+const VISIBLE: &str = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufeff\uffa0\ufff9-\ufffb]";
+/// A page-scoped id of Messenger.
+const PERSON_ID: &str = r"^\s*0*[1-9][0-9]{0,19}(?:[-~][A-Za-z0-9:_~-]*)?\s*$";
+/// The id of a chat of the chat app, or the name of a public one.
+const CHAT_ID: &str =
+    r"^\s*(?:[+-]?0*[1-9][0-9]{0,18}(?:[-~][A-Za-z0-9:_~-]*)?|@[A-Za-z][A-Za-z0-9_]{3,31})\s*$";
+/// An uncompressed P-256 point: 65 bytes that start with 4, in base64 of either alphabet with or without
+/// padding.
+const P256DH: &str = "^B[A-P][A-Za-z0-9+/_-]{84}[AEIMQUYcgkosw048]=?$";
+/// 16 bytes in base64 of either alphabet, with or without padding.
+const AUTH: &str = "^[A-Za-z0-9+/_-]{21}[AQgw]={0,2}$";
 /// `YYYY-MM-DDTHH:MM`, or empty. Validation also checks that the day exists.
 const LOCAL_TIME: &str =
     "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";

@@ -58,6 +58,24 @@ pub fn is_unprintable(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
+/// Whether nothing of a text is visible: it is empty, or has only white space and characters that
+/// [`is_unprintable`] finds below U+10000.
+///
+/// ```
+/// use notify_core::is_blank;
+///
+/// assert!(is_blank("") && is_blank(" \n\u{a0}\u{3000}") && is_blank("\u{200b}\u{2800}"));
+/// assert!(!is_blank(" a ") && !is_blank("👩\u{200d}👧"));
+/// ```
+#[must_use]
+pub fn is_blank(text: &str) -> bool {
+    // The bound makes the rule one that the pattern of a JSON schema can say.
+    let is_invisible = |character: char| {
+        character.is_whitespace() || (is_unprintable(character) && character <= '\u{ffff}')
+    };
+    text.chars().all(is_invisible)
+}
+
 /// Whether a joiner (U+200C, U+200D) between these two characters has a visible effect. It combines
 /// emoji and shapes the letters of a joining script, but is invisible between other characters.
 #[must_use]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use url::Url;
 
-use crate::{TIMESTAMP_MS_MAX, Timestamp, UnknownName};
+use crate::{TIMESTAMP_MS_MAX, Timestamp, UnknownName, is_blank, wire_url};
 
 /// Longest url, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
@@ -198,7 +198,35 @@ impl Validator {
 
     /// Checks a required text of at most [`TEXT_CHARS_MAX`].
     pub(crate) fn required(&mut self, path: &Path<'_>, text: String) -> String {
-        self.required_up_to(path, text, TEXT_CHARS_MAX)
+        self.required_visible_up_to(path, text, TEXT_CHARS_MAX)
+    }
+
+    /// Checks an optional text that people read; one without a visible character equals an absent one.
+    pub(crate) fn visible_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: Option<String>,
+        chars_max: usize,
+    ) -> Option<String> {
+        self.text_up_to(path, text, chars_max).filter(|text| !is_blank(text))
+    }
+
+    /// Checks an optional text that people read, of at most [`TEXT_CHARS_MAX`].
+    pub(crate) fn visible(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
+        self.visible_up_to(path, text, TEXT_CHARS_MAX)
+    }
+
+    /// Checks a required text of limited length that people read. It must have a visible character.
+    pub(crate) fn required_visible_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: String,
+        chars_max: usize,
+    ) -> String {
+        if !text.is_empty() && is_blank(&text) {
+            self.violation(path, REQUIRED);
+        }
+        self.required_up_to(path, text, chars_max)
     }
 
     /// Checks a required text of limited length.
@@ -272,6 +300,16 @@ impl Validator {
             self.violation(path, rule);
         }
         Some(uri)
+    }
+
+    /// Checks the target of a click, and returns it as a message carries it.
+    pub(crate) fn wire_uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
+        self.uri(path, uri).map(|uri| wire_url(&uri))
+    }
+
+    /// Checks the url of a resource that a device fetches, and returns it as a message carries it.
+    pub(crate) fn wire_http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
+        self.http_url(path, url).map(|url| wire_url(&url))
     }
 
     /// Checks the url of a resource to fetch: absolute, `http` or `https`.

@@ -400,6 +400,7 @@ fn check_link(at: &str, object: &Object, name: &str) -> CheckResult {
     let Some(value) = object.get(name) else { return Ok(()) };
     let is_web = value
         .as_str()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()))
         .and_then(|text| url::Url::parse(text).ok())
         .is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
     let rule = || format!("Param {at}[{name}] should represent a valid URL");

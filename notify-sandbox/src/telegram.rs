@@ -218,8 +218,10 @@ fn text<'a>(parameters: &'a Map<String, Value>, name: &str) -> Result<Option<&'a
     }
 }
 
+/// Whether a text is the url of a web page: a URI, which has neither blanks nor letters beyond ASCII.
 fn is_web_url(text: &str) -> bool {
-    let url = url::Url::parse(text).ok();
+    let is_uri = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let url = url::Url::parse(text).ok().filter(|_| is_uri);
     url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 

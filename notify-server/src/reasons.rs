@@ -2,7 +2,7 @@
 //! codes. Reasons are stored with outcomes, shown by `explain` and used as metric labels, so they are
 //! never renamed.
 
-use notify_core::ProviderStatus;
+use notify_core::{ProviderStatus, TokenProblem};
 
 /// The address belongs to another provider: a bug in Notify.
 pub(crate) const ADDRESS_OF_ANOTHER_PROVIDER: &str = "address_of_another_provider";
@@ -17,6 +17,8 @@ pub(crate) const CREDENTIALS_UNREADABLE: &str = ProviderStatus::CREDENTIALS_UNRE
 pub(crate) const DEVICE_DELETED: &str = "device_deleted";
 /// The device was disabled before its next attempt.
 pub(crate) const DEVICE_DISABLED: &str = "device_disabled";
+/// The endpoint of the browser is below `.invalid`: the subscription was removed.
+pub(crate) const ENDPOINT_REMOVED: &str = "endpoint_removed";
 /// `ttl_seconds` have passed.
 pub(crate) const EXPIRED: &str = "expired";
 /// At the next attempt, the device no longer met the condition of the audience.
@@ -27,6 +29,10 @@ pub(crate) const INTERNAL_ERROR: &str = "internal_error";
 pub(crate) const MOVED: &str = "moved";
 /// The device has no address for this provider.
 pub(crate) const NO_ADDRESS: &str = "no_address";
+/// The push token of an iOS device cannot be one of APNs, so nothing was sent.
+pub(crate) const NOT_AN_APNS_TOKEN: &str = "not_an_apns_token";
+/// The push token of an Android device cannot be one of FCM, so nothing was sent.
+pub(crate) const NOT_AN_FCM_TOKEN: &str = "not_an_fcm_token";
 /// Every device id in the notification is unknown. This reason appears in the notification's event, and
 /// never at a delivery.
 pub(crate) const NO_SUCH_DEVICE: &str = "no_such_device";
@@ -64,10 +70,13 @@ pub(crate) const ALL: &[&str] = &[
     CREDENTIALS_UNREADABLE,
     DEVICE_DELETED,
     DEVICE_DISABLED,
+    ENDPOINT_REMOVED,
     EXPIRED,
     FAILS_AUDIENCE,
     INTERNAL_ERROR,
     MOVED,
+    NOT_AN_APNS_TOKEN,
+    NOT_AN_FCM_TOKEN,
     NO_ADDRESS,
     OUTCOME_UNKNOWN,
     OVERTAKEN,
@@ -92,5 +101,13 @@ pub(crate) fn credentials_problem(name: &str, reason: Option<&str>) -> String {
         }
         Some(reason) => format!("{name} refuses the server's credentials ({reason})"),
         None => format!("{name} refuses the server's credentials"),
+    }
+}
+
+/// The reason for a push token that cannot be one of its provider.
+pub(crate) fn of_token(problem: TokenProblem) -> &'static str {
+    match problem {
+        TokenProblem::NotApns(_) => NOT_AN_APNS_TOKEN,
+        TokenProblem::NotFcm(_) => NOT_AN_FCM_TOKEN,
     }
 }

@@ -102,7 +102,7 @@ impl TestServer {
         let subscribed = self.sandbox().subscribe(None, &ScriptedResponse::ok());
         let WebSubscription { endpoint, p256dh, auth } = must(subscribed, "subscribe the browser");
         let keys = PushKeys { p256dh, auth };
-        let subscription = PushSubscription { endpoint, keys, expiration_time: None };
+        let subscription = PushSubscription { endpoint, keys, ..PushSubscription::default() };
         self.subscribe(device_id.as_ref(), Subscribe::web(subscription)).await
     }
 

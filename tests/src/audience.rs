@@ -82,7 +82,7 @@ fn subscription(
     let subscription = PushSubscription {
         endpoint: made.endpoint.clone(),
         keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
-        expiration_time: None,
+        ..PushSubscription::default()
     };
     let device_id = Some(device_id.to_owned());
     Ok((made.endpoint, Subscribe { device_id, ..Subscribe::web(subscription) }))

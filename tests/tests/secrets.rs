@@ -92,7 +92,8 @@ async fn subscribe(client: &Client, sandbox: &Sandbox) -> Result<[Secret; 2]> {
     let made = sandbox.subscribe(None, &ScriptedResponse::ok())?;
     let end = made.endpoint.rsplit_once('/').context("an id")?.1.to_owned();
     let keys = PushKeys { p256dh: made.p256dh, auth: made.auth.clone() };
-    let subscription = PushSubscription { endpoint: made.endpoint, keys, expiration_time: None };
+    let subscription =
+        PushSubscription { endpoint: made.endpoint, keys, ..PushSubscription::default() };
     client.subscriptions().create(&Subscribe::web(subscription)).await?;
     Ok([text("an endpoint", &end), text("its secret", &made.auth)])
 }

@@ -403,13 +403,14 @@ async fn warn_of_obstacles(
 }
 
 /// The steps of an explanation that are a reason for not delivering.
-const OBSTACLES: [StepKind; 9] = [
+const OBSTACLES: [StepKind; 10] = [
     StepKind::NotTargeted,
     StepKind::LacksTag,
     StepKind::FailsAudience,
     StepKind::Disabled,
     StepKind::AddressDead,
     StepKind::NoAddress,
+    StepKind::AddressUnusable,
     StepKind::ProviderNotConfigured,
     StepKind::CredentialsRefused,
     StepKind::Paused,

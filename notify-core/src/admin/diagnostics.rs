@@ -98,6 +98,21 @@ pub struct ChannelDiagnostics {
     pub devices: u64,
     /// Status of deliveries through the provider.
     pub channel: ChannelView,
+    /// Push tokens of the newest devices that cannot be tokens of the provider; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable_tokens: Option<UnusableTokens>,
+}
+
+/// Push tokens to which nothing is sent, because they cannot be tokens of the provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnusableTokens {
+    /// Number of devices in the sample.
+    pub sampled: u64,
+    /// Number of devices in the sample with such a token.
+    pub devices: u64,
+    /// What the token of the newest of them looks like.
+    pub looks_like: String,
 }
 
 /// The registrations of the newest iOS devices, as a sample of all.

@@ -47,7 +47,7 @@ request!(CreateApp => NewApp, BodyPresence::Required);
 
 impl CreateApp {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewApp> {
-        let name = validator.required_up_to(&path("name"), self.name, NAME_CHARS_MAX);
+        let name = validator.required_visible_up_to(&path("name"), self.name, NAME_CHARS_MAX);
         let language = validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX);
         Some(NewApp { name, language: language.unwrap_or_else(|| LANGUAGE_DEFAULT.to_owned()) })
     }

@@ -44,7 +44,9 @@ request!(RenameKey => RenameKey, BodyPresence::Required);
 
 impl RenameKey {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
-        Some(Self { name: validator.required_up_to(&path("name"), self.name, NAME_CHARS_MAX) })
+        Some(Self {
+            name: validator.required_visible_up_to(&path("name"), self.name, NAME_CHARS_MAX),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ButtonKind;
-use crate::{Timestamp, json::JsonObject};
+use crate::{Timestamp, json::JsonObject, wire_url};
 
 /// An action button.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +80,15 @@ pub enum ButtonIcon {
 }
 
 impl ButtonIcon {
+    fn encode_url(&mut self) {
+        match self {
+            Self::Both { icon: _, icon_url } | Self::Url { icon_url } => {
+                *icon_url = wire_url(icon_url);
+            }
+            Self::Resource { .. } => {}
+        }
+    }
+
     fn new(icon: Option<String>, icon_url: Option<String>) -> Option<Self> {
         match (icon, icon_url) {
             (Some(icon), Some(icon_url)) => Some(Self::Both { icon, icon_url }),
@@ -137,6 +146,32 @@ pub enum ButtonAction {
         #[serde(flatten)]
         icon: ButtonIcon,
     },
+}
+
+impl CampaignButton {
+    /// The button with its urls as a device gets them.
+    #[must_use]
+    pub(crate) fn with_wire_urls(&self) -> Self {
+        let mut button = self.clone();
+        let optional = |url: &mut Option<String>| {
+            if let Some(url) = url {
+                *url = wire_url(url);
+            }
+        };
+        optional(&mut button.other_fields.url);
+        optional(&mut button.other_fields.icon_url);
+        match &mut button.action {
+            ButtonAction::Video { url } | ButtonAction::Url { url } => *url = wire_url(url),
+            ButtonAction::Custom { icon, title: _ } => icon.encode_url(),
+            ButtonAction::Fb
+            | ButtonAction::Wa
+            | ButtonAction::Sms
+            | ButtonAction::Email
+            | ButtonAction::Cal { .. }
+            | ButtonAction::Nav { .. } => {}
+        }
+        button
+    }
 }
 
 impl ButtonAction {

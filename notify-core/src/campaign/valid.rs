@@ -14,7 +14,7 @@ use super::{
 use crate::json::{BodyPresence, JsonObject, Object, Value};
 use crate::violations::{LISTED_NAME_CHARS_MAX, Path, REQUIRED, Validator, path};
 use crate::wire_enum::wire_enum;
-use crate::{Request, Timestamp, Violations, request};
+use crate::{Request, Timestamp, Violations, is_blank, request};
 
 /// The validated form of [`crate::Template`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -205,7 +205,8 @@ impl Request for Template {
 impl TemplateDraft {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<CampaignTemplate> {
         let Self { template, feature_indexes } = self;
-        let name = validator.required_up_to(&path("name"), template.name, LISTED_NAME_CHARS_MAX);
+        let name =
+            validator.required_visible_up_to(&path("name"), template.name, LISTED_NAME_CHARS_MAX);
         let layout_id = validator.one_of(&path("layout_id"), &template.layout_id);
         if template.settings.is_none() {
             validator.violation(&path("settings"), REQUIRED);
@@ -347,7 +348,7 @@ impl TemplateFeed {
             id.parse().map_err(|_| "names no feed")
         });
         let url = validator.http_url(&at.field("url"), self.url);
-        let name = validator.text_up_to(&at.field("name"), self.name, LISTED_NAME_CHARS_MAX);
+        let name = validator.visible_up_to(&at.field("name"), self.name, LISTED_NAME_CHARS_MAX);
         let (field, what) = match (self.id, url, name) {
             (Some(_), None, _) => return id.map(|id| FeedRef::Id { id }),
             (None, Some(url), Some(name)) => return Some(FeedRef::Url { url, name }),
@@ -365,7 +366,7 @@ impl ExternalContent {
     fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<CampaignExternalContent> {
         let kind = validator.one_of(&at.field("type"), &self.kind);
         let widget_path = at.field("ob_widget_id");
-        let ob_widget_id = validator.text(&widget_path, self.ob_widget_id);
+        let ob_widget_id = validator.visible(&widget_path, self.ob_widget_id);
         if kind == Some(ExternalOrigin::ObSdk) && ob_widget_id.is_none() {
             validator.violation(&widget_path, "is required for type ob_sdk");
         }
@@ -423,11 +424,11 @@ impl TemplateButton {
             url: validator.uri(&at.field("url"), self.url),
             start_date: validator.instant(&at.field("start_date"), self.start_date),
             end_date: validator.instant(&at.field("end_date"), self.end_date),
-            description: validator.text(&at.field("description"), self.description),
+            description: validator.visible(&at.field("description"), self.description),
             lat: self.lat,
             lng: self.lng,
-            title: validator.text(&at.field("title"), self.title),
-            icon: validator.text(&at.field("icon"), self.icon),
+            title: validator.visible(&at.field("title"), self.title),
+            icon: validator.visible(&at.field("icon"), self.icon),
             icon_url: validator.http_url(&at.field("icon_url"), self.icon_url),
         };
         if kind == Some(ButtonKind::Cal)
@@ -446,7 +447,7 @@ impl TemplateButton {
 
     /// Adds a violation for each field that the type requires and that is absent.
     fn check_required(&self, kind: ButtonKind, at: &Path<'_>, validator: &mut Validator) {
-        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !is_blank(text));
         let required: &[(&str, bool)] = match kind {
             ButtonKind::Fb | ButtonKind::Wa | ButtonKind::Sms | ButtonKind::Email => &[],
             ButtonKind::Cal => &[

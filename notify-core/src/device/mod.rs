@@ -1,12 +1,16 @@
 //! Devices: registration, subscriptions and responses.
 
 mod app;
+mod push_token;
+mod recipient;
 mod request;
 mod valid;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::app::*;
+pub use self::push_token::*;
+pub use self::recipient::*;
 pub use self::request::*;
 pub use self::valid::*;
 use crate::wire_enum::wire_enum;
@@ -44,6 +48,10 @@ pub struct Device {
     /// Address on Messenger or the chat app.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient_id: Option<String>,
+    /// Why nothing is sent to the address: it cannot be a token of the platform's provider. Absent if there
+    /// is no such problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_problem: Option<String>,
     /// Whether the address is left out because the API key lacks the scope `devices`. Absent if it is not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub address_hidden: bool,

@@ -9,9 +9,10 @@ use base64::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DEVICE_TEXT_CHARS_MAX, DevicePlatform, DeviceState, ListDevices, PUSH_TOKEN_CHARS_MAX,
-    PushSubscription, RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType, Subscribe,
-    SubscriptionPlatform, UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
+    DEVICE_TEXT_CHARS_MAX, DevicePlatform, DeviceState, ENCODINGS_MAX, ListDevices,
+    PUSH_TOKEN_CHARS_MAX, PushSubscription, RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType,
+    Subscribe, SubscriptionPlatform, UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
+    UnknownRecipient, canonical_push_token, chat_id, person_id,
 };
 use crate::json::BodyPresence;
 use crate::request::{Parameters, request};
@@ -153,6 +154,9 @@ impl RegisterDevice {
         check_sdk_type(&self.sdk_type, platform, validator);
         let push_token =
             validator.text_up_to(&path("push_token"), self.push_token, PUSH_TOKEN_CHARS_MAX);
+        let push_token = push_token
+            .zip(platform)
+            .and_then(|(text, platform)| canonical_push_token(platform, &text));
         let env = check_ios_env(self.ios_env.as_deref(), platform, validator);
         let mut detail = |name: &'static str, text: Option<String>| {
             validator.text_up_to(&path(name), text, DEVICE_TEXT_CHARS_MAX)
@@ -343,6 +347,23 @@ impl Subscribe {
     }
 }
 
+fn check_recipient_id(
+    at: &Path<'_>,
+    text: &str,
+    parse: fn(&str) -> Result<String, UnknownRecipient>,
+    validator: &mut Validator,
+) -> Option<String> {
+    if text.is_empty() {
+        validator.violation(at, "must not be empty");
+        return None;
+    }
+    if text.chars().nth(RECIPIENT_ID_CHARS_MAX).is_some() {
+        validator.violation(at, "must be at most 255 characters");
+        return None;
+    }
+    parse(text).map_err(|error| validator.violation(at, error)).ok()
+}
+
 fn check_endpoint(
     platform: SubscriptionPlatform,
     subscription: Option<PushSubscription>,
@@ -368,23 +389,15 @@ fn check_endpoint(
         validator.violation(&path("recipient_id"), what);
         return None;
     };
-    let recipient_id =
-        validator.optional_id(&path("recipient_id"), Some(recipient_id), check_recipient_id)?;
+    let at = path("recipient_id");
+    let mut check = |parse| check_recipient_id(&at, recipient_id, parse, validator);
     match platform {
-        SubscriptionPlatform::FbMessenger => Some(Endpoint::FbMessenger { recipient_id }),
-        SubscriptionPlatform::ChatApp => Some(Endpoint::ChatApp { recipient_id }),
+        SubscriptionPlatform::FbMessenger => {
+            Some(Endpoint::FbMessenger { recipient_id: check(person_id)? })
+        }
+        SubscriptionPlatform::ChatApp => Some(Endpoint::ChatApp { recipient_id: check(chat_id)? }),
         SubscriptionPlatform::Web => None,
     }
-}
-
-fn check_recipient_id(id: &str) -> Result<String, &'static str> {
-    if id.chars().nth(RECIPIENT_ID_CHARS_MAX).is_some() {
-        return Err("must be at most 255 characters");
-    }
-    if id.chars().any(char::is_control) {
-        return Err("must not contain control characters");
-    }
-    Ok(id.to_owned())
 }
 
 /// Length of an uncompressed P-256 point, in bytes.
@@ -394,7 +407,8 @@ const UNCOMPRESSED: u8 = 4;
 /// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
 const AUTH_BYTES: usize = 16;
 
-/// base64url (RFC 4648, section 5). Padding is optional when decoding, and not written.
+/// base64url (RFC 4648, section 5). Padding is optional when decoding, and not written. Before decoding,
+/// the two letters in which base64 (section 4) differs are replaced.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -409,22 +423,29 @@ fn check_web(subscription: &PushSubscription, validator: &mut Validator) -> WebS
     if !endpoint.is_empty() && !endpoint.to_ascii_lowercase().starts_with("https://") {
         validator.violation(&at.field("endpoint"), "must be an https url");
     }
+    let encodings = subscription.supported_content_encodings.as_deref().unwrap_or_default();
+    let encodings_path = at.field("supportedContentEncodings");
+    validator.max_len(&encodings_path, encodings.len(), ENCODINGS_MAX, "encodings");
     let keys = at.field("keys");
     let p256dh = check_key(&keys.field("p256dh"), &subscription.keys.p256dh, validator, |bytes| {
         let is_point = bytes.len() == P256DH_BYTES && bytes[0] == UNCOMPRESSED;
         if is_point {
             Ok(())
         } else {
-            Err("must be an uncompressed P-256 point, 65 bytes in base64url")
+            Err("must be an uncompressed P-256 point, 65 bytes in base64url or base64")
         }
     });
     let auth = check_key(&keys.field("auth"), &subscription.keys.auth, validator, |bytes| {
-        if bytes.len() == AUTH_BYTES { Ok(()) } else { Err("must be 16 bytes in base64url") }
+        if bytes.len() == AUTH_BYTES {
+            Ok(())
+        } else {
+            Err("must be 16 bytes in base64url or base64")
+        }
     });
     WebSubscription { endpoint, p256dh, auth }
 }
 
-/// Checks a key of a subscription. Returns it without padding, so that equal keys have equal texts.
+/// Checks a key of a subscription. Returns it in base64url without padding, so that equal keys have equal texts.
 fn check_key(
     at: &Path<'_>,
     text: &str,
@@ -435,8 +456,8 @@ fn check_key(
         validator.violation(at, REQUIRED);
         return String::new();
     }
-    let Ok(bytes) = BASE64URL.decode(text) else {
-        validator.violation(at, "must be base64url");
+    let Ok(bytes) = BASE64URL.decode(text.replace('+', "-").replace('/', "_")) else {
+        validator.violation(at, "must be base64url or base64");
         return String::new();
     };
     if let Err(rule) = check(&bytes) {
@@ -464,7 +485,7 @@ impl Query for ListDevices {
         Parameter::new(
             "push_token",
             ParameterForm::Text,
-            "Only devices with exactly this push token, endpoint or recipient id",
+            "Only devices with this push token, endpoint or recipient id, in any spelling that a registration accepts",
         ),
         Parameter::new(
             "segment",

@@ -95,6 +95,7 @@ pub fn check_app(facts: &AppFacts) -> Vec<Finding> {
     for channel in &diagnostics.channels {
         findings.push(channel::check_channel(name, channel));
         findings.extend(channel::check_services(name, channel));
+        findings.extend(channel::check_tokens(label, channel));
     }
     findings.extend(content::webhooks(label, &diagnostics.webhooks));
     findings.extend(content::feeds(label, &diagnostics.feeds));

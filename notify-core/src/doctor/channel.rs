@@ -3,7 +3,8 @@
 
 use super::{AppName, Finding, hints};
 use crate::{
-    App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView, Timestamp, pluralize,
+    App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView, Timestamp, UnusableTokens,
+    pluralize,
 };
 
 /// A finding if the application is suspended.
@@ -85,6 +86,20 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
     }
 }
 
+/// Finds push tokens to which nothing is sent, because they cannot be tokens of the provider.
+pub(super) fn check_tokens(label: &str, diagnosed: &ChannelDiagnostics) -> Option<Finding> {
+    let UnusableTokens { sampled, devices, looks_like } = diagnosed.unusable_tokens.as_ref()?;
+    let provider = diagnosed.provider;
+    let detail = format!(
+        "{devices} of the newest {} have a push token that is none of {provider}; the newest of these \
+         looks like {looks_like}. Nothing is sent to them",
+        pluralize(*sampled, "device")
+    );
+    let hint = "let the app register the token that the platform gives it: on iOS, the bytes of \
+                `deviceToken` in hexadecimal";
+    Some(Finding::failed("tokens", &format!("{label} {provider}"), detail).with_hint(hint))
+}
+
 /// The findings for push services of a provider whose deliveries wait, while those of the provider's
 /// other services are not affected.
 pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
@@ -149,7 +164,13 @@ mod tests {
         let is_available = status == ProviderStatus::Available;
         let channel = ChannelView { status, services: vec![] };
         let provider = ProviderKind::Apns;
-        let diagnosed = ChannelDiagnostics { provider, configured, devices: 12, channel };
+        let diagnosed = ChannelDiagnostics {
+            provider,
+            configured,
+            devices: 12,
+            channel,
+            unusable_tokens: None,
+        };
         let finding = check_channel(&shop(), &diagnosed);
         let detail = finding.detail().to_owned();
         assert_eq!(finding.hint().is_some(), !is_available || !configured);
@@ -166,7 +187,13 @@ mod tests {
         ];
         let channel = ChannelView { status: ProviderStatus::Available, services };
         let provider = ProviderKind::WebPush;
-        let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
+        let diagnosed = ChannelDiagnostics {
+            provider,
+            configured: true,
+            devices: 12,
+            channel,
+            unusable_tokens: None,
+        };
         let findings = check_services(&shop(), &diagnosed);
         let shown: Vec<_> = findings
             .iter()

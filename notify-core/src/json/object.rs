@@ -62,6 +62,8 @@ impl PartialEq for JsonObject {
     }
 }
 
+impl Eq for JsonObject {}
+
 impl<'de> Deserialize<'de> for JsonObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;

@@ -68,6 +68,8 @@ wire_enum! {
         HasAddress = "has_address",
         /// The device has no address.
         NoAddress = "no_address",
+        /// The address cannot be a push token of its provider; the detail says what it looks like.
+        AddressUnusable = "address_unusable",
         /// Whether the device is in the canary, or waits until the canary is judged.
         Canary = "canary",
         /// Which texts of a translated notification the device gets.

@@ -133,10 +133,10 @@ impl NotificationTranslations {
             let Translation { text, title, url, image_url } = translation.clone();
             valid.push(Localized {
                 language: language.clone(),
-                text: validator.text(&at.field("text"), text),
-                title: validator.text_up_to(&at.field("title"), title, TITLE_CHARS_MAX),
-                url: validator.uri(&at.field("url"), url),
-                image_url: validator.http_url(&at.field("image_url"), image_url),
+                text: validator.visible(&at.field("text"), text),
+                title: validator.visible_up_to(&at.field("title"), title, TITLE_CHARS_MAX),
+                url: validator.wire_uri(&at.field("url"), url),
+                image_url: validator.wire_http_url(&at.field("image_url"), image_url),
             });
         }
         valid

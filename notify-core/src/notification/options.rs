@@ -213,8 +213,8 @@ impl WebOptions {
     pub(super) fn check(self, validator: &mut Validator) -> WebPresentation {
         let at = path("web_options");
         WebPresentation {
-            icon: validator.http_url(&at.field("icon"), self.icon),
-            badge: validator.http_url(&at.field("badge"), self.badge),
+            icon: validator.wire_http_url(&at.field("icon"), self.icon),
+            badge: validator.wire_http_url(&at.field("badge"), self.badge),
             require_interaction: self.require_interaction,
             silent: self.silent,
             renotify: self.renotify,

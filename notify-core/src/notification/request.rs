@@ -50,7 +50,8 @@ model! {
         /// The fields that a report has too.
         #[serde(flatten)]
         pub content: NotificationContent = NotificationContent::read,
-        /// When to send, unix ms; at most 366 days ahead. A time in the past means now.
+        /// When to send, unix ms; at most 366 days ahead. A time in the past means now, and one before
+        /// September 2001 is refused, because it is in seconds by mistake.
         pub send_at: Option<i64> = |object| object.instant("send_at"),
         /// Local time of each device at which to send, `YYYY-MM-DDTHH:MM`; not with `send_at`.
         pub send_at_local: Option<String>,
@@ -100,6 +101,8 @@ model! {
     pub struct NotificationContent {
         /// Only devices that have this tag set to true; at most one element.
         pub tags: Option<Vec<String>> = |object| object.list("tags", TAGS_MAX),
+        /// Another name of `tags`; not with `tags`.
+        pub topics: Option<Vec<String>> = |object| object.list("topics", TAGS_MAX),
         /// Title, 1 to 255 characters; the name of the application when absent. The title of
         /// `android_settings` replaces it on Android.
         pub title: Option<String>,

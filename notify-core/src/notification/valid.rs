@@ -312,7 +312,7 @@ impl CreateNotification {
 
     fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Notification> {
         let target = self.check_target(validator);
-        let tag = check_tag(self.content.tags.as_deref(), validator);
+        let tag = self.content.check_tag(validator);
         if let Some(audience) = &self.audience {
             audience.check_unexpanded(&path("audience"), validator);
         }
@@ -436,7 +436,7 @@ impl ReportNotification {
             NotificationId::new(text)
         });
         let platforms = check_platforms(self.platforms.as_deref(), validator);
-        let tag = check_tag(self.content.tags.as_deref(), validator);
+        let tag = self.content.check_tag(validator);
         let content = check_content(self.text, self.content, false, validator);
         Some(Report { id: id?, platforms, tag, content: content? })
     }
@@ -482,11 +482,21 @@ pub(crate) fn check_platforms(
     valid
 }
 
-/// Checks `tags`, a list that has at most one element ([`TAGS_MAX`]). Returns that element.
-fn check_tag(tags: Option<&[String]>, validator: &mut Validator) -> Option<String> {
-    let tags = tags?;
-    let at = path("tags");
-    validator.max_len(&at, tags.len(), TAGS_MAX, "tag");
+impl NotificationContent {
+    /// Checks `tags`, or `topics`, which is another name of the same field. Returns the tag.
+    fn check_tag(&self, validator: &mut Validator) -> Option<String> {
+        let (tags, topics) = (self.tags.as_deref(), self.topics.as_deref());
+        if tags.is_some() && topics.is_some() {
+            validator.violation(&path("topics"), "must not be combined with tags");
+        }
+        let of_topics = topics.and_then(|topics| check_tag(&path("topics"), topics, validator));
+        tags.and_then(|tags| check_tag(&path("tags"), tags, validator)).or(of_topics)
+    }
+}
+
+/// Checks a list that has at most one tag ([`TAGS_MAX`]). Returns that tag.
+fn check_tag(at: &Path<'_>, tags: &[String], validator: &mut Validator) -> Option<String> {
+    validator.max_len(at, tags.len(), TAGS_MAX, "tag");
     for (index, tag) in tags.iter().enumerate() {
         if tag.is_empty() {
             validator.violation(&at.index(index), "must not be empty");
@@ -495,6 +505,9 @@ fn check_tag(tags: Option<&[String]>, validator: &mut Validator) -> Option<Strin
     }
     tags.first().cloned()
 }
+
+/// The earliest `send_at`, in unix milliseconds: September 2001. A smaller number is in seconds by mistake.
+pub const SEND_AT_MS_MIN: i64 = 1_000_000_000_000;
 
 const AHEAD_MS_MAX: i64 = SCHEDULE_AHEAD_DAYS_MAX * DAY_MS;
 const TOO_FAR: &str = "must be at most 366 days ahead";
@@ -510,6 +523,12 @@ fn check_schedule(
     let at = validator.instant(&path("send_at"), send_at);
     if at.is_some_and(|at| at > latest) {
         validator.violation(&path("send_at"), TOO_FAR);
+    }
+    if let Some(Timestamp(ms @ ..SEND_AT_MS_MIN)) = at
+        && !validator.is_for_accepted()
+    {
+        let what = format_args!("must be unix milliseconds: is {ms} in seconds?");
+        validator.violation(&path("send_at"), what);
     }
     let local_path = path("send_at_local");
     let local = local_text.and_then(|text| {
@@ -598,25 +617,25 @@ fn check_message(
     }
     Message {
         text,
-        title: validator.text_up_to(&path("title"), content.title, TITLE_CHARS_MAX),
+        title: validator.visible_up_to(&path("title"), content.title, TITLE_CHARS_MAX),
         translations: content
             .translations
             .map(|translations| translations.check(&path("translations"), validator))
             .unwrap_or_default(),
-        url: validator.uri(&path("url"), content.url),
-        image_url: validator.http_url(&path("image_url"), content.image_url),
+        url: validator.wire_uri(&path("url"), content.url),
+        image_url: validator.wire_http_url(&path("image_url"), content.image_url),
         campaign: check_campaign(content.campaign_id.as_deref(), validator),
         extra: check_extra(content.custom_json_key, content.custom_json_value, validator),
         android_json: content.android_json,
         ios_json: content.ios_json,
-        android_title: validator.text(&android_path.field("title"), android.title),
+        android_title: validator.visible(&android_path.field("title"), android.title),
         android_sound: validator.text(&android_path.field("sound"), android.sound),
         ios_alert: content.ios_settings.and_then(|settings| settings.check(validator)),
         web_push_actions: content
             .web_push_settings
             .map(|settings| check_actions(settings.actions, validator))
             .unwrap_or_default(),
-        view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
+        view_button: validator.visible(&messenger_path.field("view_button"), messenger.view_button),
         is_silent,
         is_personal: false,
         ios: content.ios_options.unwrap_or_default().check(validator),
@@ -717,9 +736,9 @@ impl WebPushAction {
     fn check(self, name: String, at: &Path<'_>, validator: &mut Validator) -> ActionButton {
         ActionButton {
             title: validator.required(&at.field("title"), self.title),
-            icon: validator.http_url(&at.field("icon"), self.icon),
+            icon: validator.wire_http_url(&at.field("icon"), self.icon),
             action: validator.text(&at.field("action"), Some(name)).unwrap_or_default(),
-            url: validator.uri(&at.field("url"), self.url),
+            url: validator.wire_uri(&at.field("url"), self.url),
         }
     }
 }

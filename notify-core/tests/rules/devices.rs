@@ -189,8 +189,8 @@ const SUBSCRIBED: &str =
 
 #[test]
 fn browser_subscriptions_are_checked() {
-    const POINT: &str =
-        "subscription.keys.p256dh: must be an uncompressed P-256 point, 65 bytes in base64url";
+    const POINT: &str = "subscription.keys.p256dh: must be an uncompressed P-256 point, 65 bytes in base64url or \
+         base64";
     let compressed = P256DH.replacen('B', "A", 1);
     check::<Subscribe>(
         &web(),
@@ -206,6 +206,16 @@ fn browser_subscriptions_are_checked() {
                 "\"x\"",
                 &["subscription.expirationTime: expected a number"],
             ),
+            ("/subscription/contentEncoding", "\"aes128gcm\"", &[]),
+            ("/subscription/supportedContentEncodings", "[\"aes128gcm\", \"aesgcm\"]", &[]),
+            ("/subscription/supportedContentEncodings", "null", &[]),
+            (
+                "/subscription/supportedContentEncodings",
+                &serde_json::to_string(&[""; 17]).unwrap(),
+                &["subscription.supportedContentEncodings: must hold at most 16 encodings"],
+            ),
+            ("/subscription/options", "{\"userVisibleOnly\": true}", &[]),
+            ("/subscription/subscriptionId", "\"x\"", &[]),
             ("/subscription/endpoint", "-", &["subscription.endpoint: is required"]),
             (
                 "/subscription/endpoint",
@@ -223,13 +233,13 @@ fn browser_subscriptions_are_checked() {
             (
                 "/subscription/keys/p256dh",
                 "\"?\"",
-                &["subscription.keys.p256dh: must be base64url"],
+                &["subscription.keys.p256dh: must be base64url or base64"],
             ),
             ("/subscription/keys/auth", &format!("\"{AUTH}==\""), &[]),
             (
                 "/subscription/keys/auth",
                 "\"AAAA\"",
-                &["subscription.keys.auth: must be 16 bytes in base64url"],
+                &["subscription.keys.auth: must be 16 bytes in base64url or base64"],
             ),
             ("/recipient_id", "\"1\"", &["recipient_id: must be absent for platform web"]),
             ("/device_id", "\"own\"", &[]),
@@ -255,16 +265,75 @@ fn messenger_and_chat_subscriptions_are_checked() {
                 ),
                 ("/recipient_id", "\"\"", &["recipient_id: must not be empty"]),
                 ("/recipient_id", "1", &["recipient_id: expected a string"]),
+                ("/recipient_id", "\" 1\\n\"", &[]),
+                ("/recipient_id", "\"1-nouser\"", &[]),
             ],
         );
     }
 }
 
 #[test]
+fn a_recipient_is_a_number_or_the_name_of_a_chat() {
+    const CHAT: &str =
+        "must be the id of a chat, which is an integer, or the @name of a public chat";
+    const PERSON: &str = "recipient_id: must be a page-scoped id, which is a number";
+    let chat = json!({"platform": "chatapp", "recipient_id": "-1001234567890"});
+    check::<Subscribe>(
+        &chat,
+        &[
+            ("/recipient_id", "\"@Shop_News\"", &[]),
+            ("/recipient_id", "\"12 34\"", &[&format!("recipient_id: {CHAT}")]),
+            (
+                "/recipient_id",
+                "\"https://t.me/Shop\"",
+                &[&format!("recipient_id: {CHAT}, did you mean `@shop`?")],
+            ),
+        ],
+    );
+    let person = json!({"platform": "fb-messenger", "recipient_id": "12345678901234567"});
+    check::<Subscribe>(
+        &person,
+        &[
+            ("/recipient_id", "\"-1\"", &[PERSON]),
+            ("/recipient_id", "\"12 34\"", &[PERSON]),
+            ("/recipient_id", "\"@name\"", &[PERSON]),
+        ],
+    );
+    for (text, stored) in [(" 0042 ", "42"), ("+42", "42"), ("@Shop", "@shop")] {
+        let body = json!({"platform": "chatapp", "recipient_id": text}).to_string();
+        let subscription = Subscribe::parse(body.as_bytes(), NOW).unwrap();
+        let expected = Endpoint::ChatApp { recipient_id: stored.to_owned() };
+        assert_eq!(subscription.endpoint, expected);
+    }
+}
+
+#[test]
+fn a_push_token_has_one_spelling() {
+    let hex = "ab12".repeat(16);
+    let registered = |platform: &str, token: &str| {
+        let body = json!({"device_id": "d", "platform": platform,
+            "sdk_type": format!("{platform}_push"), "push_token": token});
+        RegisterDevice::parse(body.to_string().as_bytes(), NOW).unwrap().endpoint
+    };
+    let ios =
+        |token: Option<&str>| Endpoint::Ios { push_token: token.map(str::to_owned), env: None };
+    for text in
+        [hex.to_uppercase(), format!(" {hex}\n"), format!("<{} {}>", &hex[..32], &hex[32..])]
+    {
+        assert_eq!(registered("ios", &text), ios(Some(&hex)), "{text}");
+    }
+    assert_eq!(registered("ios", " "), ios(None));
+    assert_eq!(registered("ios", " a:B "), ios(Some("a:B")));
+    let android = Endpoint::Android { push_token: Some("a:B".to_owned()) };
+    assert_eq!(registered("android", "a:B\n"), android);
+}
+
+#[test]
 fn subscription_keys_are_normalized() {
-    let padded =
-        crate::support::changed(&web(), "/subscription/keys/auth", &format!("\"{AUTH}==\""));
-    let subscription = Subscribe::parse(padded.as_bytes(), NOW).unwrap();
+    let standard = |key: &str| key.replace('-', "+").replace('_', "/");
+    let mut padded = web();
+    padded["subscription"]["keys"] = json!({"p256dh": format!("{}=", standard(P256DH)), "auth": format!("{}==", standard(AUTH))});
+    let subscription = Subscribe::parse(padded.to_string().as_bytes(), NOW).unwrap();
     let expected = WebSubscription {
         endpoint: "https://push.example/x".to_owned(),
         p256dh: P256DH.to_owned(),

@@ -110,7 +110,7 @@ fn models_of_users_and_audiences_survive_a_round_trip() {
 
 #[test]
 fn models_are_validated_without_json() {
-    let mut notification = CreateNotification::to_platforms([], "\0");
+    let mut notification = CreateNotification::to_platforms([], "a\0");
     notification.ttl_seconds = Some(u32::MAX);
     notification.content.tags = Some(vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(

@@ -244,6 +244,18 @@ fn schedules_are_checked() {
                 "1.5e12",
                 &["send_at: must be a whole number without sign, fraction or exponent"],
             ),
+            ("/send_at", "1000000000000", &[]),
+            (
+                "/send_at",
+                "999999999999",
+                &["send_at: must be unix milliseconds: is 999999999999 in seconds?"],
+            ),
+            (
+                "/send_at",
+                "1767323045",
+                &["send_at: must be unix milliseconds: is 1767323045 in seconds?"],
+            ),
+            ("/send_at", "0", &["send_at: must be unix milliseconds: is 0 in seconds?"]),
             ("/send_at_local", "\"2027-01-02T00:00\"", &[]),
             (
                 "/send_at_local",
@@ -378,4 +390,92 @@ fn reports_have_an_id_but_no_devices_or_schedule() {
     }
     let report = ReportNotification::parse(base.to_string().as_bytes(), NOW).unwrap();
     assert_eq!(report.content.campaign(), Some(CampaignRef::Default));
+}
+
+/// Texts without a visible character, as JSON.
+const BLANK: [&str; 6] =
+    ["\" \"", "\"\\n\\t\"", "\"\u{a0}\"", "\"\u{200b}\"", "\"\u{2800}\"", "\"\u{3000}\\u2028\""];
+
+#[test]
+fn a_required_text_has_a_visible_character() {
+    for blank in BLANK {
+        check::<CreateNotification>(&minimal(), &[("/text", blank, &["text: is required"])]);
+        let answers = json!([{"text": "a"}, {"text": "b"}]);
+        let poll = json!({"platforms": ["ios"],
+            "poll": {"text": "?", "layout_id": "poll_text", "answers": answers}});
+        check::<CreateNotification>(
+            &poll,
+            &[
+                ("/poll/text", blank, &["poll.text: is required"]),
+                (
+                    "/poll/answers/1/text",
+                    blank,
+                    &["poll.answers[1].text: is required for layout poll_text"],
+                ),
+            ],
+        );
+    }
+    // A title or a translated text of blanks equals an absent one.
+    let body = json!({"text": "t", "title": " ", "platforms": ["ios"],
+        "translations": {"de": {"text": "\u{a0}", "title": "T"}}});
+    let Content::Message(message) = parse(&body).content else { panic!("a message") };
+    assert_eq!((message.title, message.translations[0].text.as_deref()), (None, None));
+}
+
+#[test]
+fn topics_are_another_name_of_tags() {
+    let tagged = |more: Value| {
+        let mut body = minimal();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        parse(&body).recipients.tag
+    };
+    let poll =
+        json!({"text": "?", "layout_id": "poll_text", "answers": [{"text": "a"}, {"text": "b"}]});
+    for (more, tag) in [
+        (json!({"topics": ["vip"]}), Some("vip")),
+        (json!({"topics": ["vip"], "poll": poll}), Some("vip")),
+        (json!({"topics": ["vip"], "tags": null}), Some("vip")),
+        (json!({"topics": null, "tags": ["vip"]}), Some("vip")),
+        (json!({"topics": []}), None),
+    ] {
+        assert_eq!(tagged(more.clone()).as_deref(), tag, "{more}");
+    }
+    let mut both = minimal();
+    both["tags"] = json!([]);
+    const BOTH: &[&str] = &["topics: must not be combined with tags"];
+    check::<CreateNotification>(
+        &minimal(),
+        &[
+            ("/topics", "[\"a\", \"b\"]", &["topics: must hold at most 1 tag"]),
+            ("/topics", "\"a\"", &["topics: expected a list"]),
+        ],
+    );
+    check::<CreateNotification>(&both, &[("/topics", "[\"vip\"]", BOTH), ("/topics", "[]", BOTH)]);
+    let report = json!({"id": "n", "text": "t", "platforms": ["ios"], "topics": ["vip"]});
+    let report = ReportNotification::parse(report.to_string().as_bytes(), NOW).unwrap();
+    assert_eq!(report.tag.as_deref(), Some("vip"));
+}
+
+#[test]
+fn urls_are_percent_encoded_for_messages() {
+    let body = json!({"text": "t", "platforms": ["web"], "url": "https://e.org/käse kuchen?q=ä b",
+        "image_url": "https://e.org/a b.png",
+        "translations": {"de": {"url": "app://kitchen/kü che", "image_url": "https://e.org/ä.png"}},
+        "web_push_settings": {"actions": [{"title": "a", "url": "https://e.org/1 2"}]}});
+    let Content::Message(message) = parse(&body).content else { panic!("a message") };
+    let urls = [
+        message.url.as_deref(),
+        message.image_url.as_deref(),
+        message.translations[0].url.as_deref(),
+        message.translations[0].image_url.as_deref(),
+        message.web_push_actions[0].url.as_deref(),
+    ];
+    let expected = [
+        "https://e.org/k%C3%A4se%20kuchen?q=%C3%A4%20b",
+        "https://e.org/a%20b.png",
+        "app://kitchen/k%C3%BC%20che",
+        "https://e.org/%C3%A4.png",
+        "https://e.org/1%202",
+    ];
+    assert_eq!(urls, expected.map(Some));
 }

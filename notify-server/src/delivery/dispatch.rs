@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use notify_core::address::is_below_invalid;
 use notify_core::{
     Content, CreateNotification, Notification, OnCrash, Platform, TTL_SECONDS_MAX, Timestamp,
-    WebSubscription, shown_value,
+    TokenProblem, WebSubscription, shown_value,
 };
 
 use crate::delivery::context::EngineContext;
@@ -22,8 +23,8 @@ use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, AudienceSource, DeviceKey, DeviceOutcome, Dispatch, DispatchNo, Intervention,
-    Outcome, Portion, StoreError, UserNo,
+    AudienceDevice, AudienceSource, DeadAddress, DeviceKey, DeviceOutcome, Dispatch, DispatchNo,
+    Intervention, Outcome, Portion, StoreError, UserNo,
 };
 
 /// Most earlier owners of an address that are checked. An address may move from device to device while
@@ -435,10 +436,22 @@ impl ActiveDispatch {
         context.store.had_in_another_zone(no, key).await
     }
 
-    /// Whether [`Self::address`] would return an address.
-    pub(crate) fn has_address(&self, device: &AudienceDevice) -> bool {
-        device.address.is_some()
-            && (self.row.platform != Platform::Web || device.web_keys.is_some())
+    /// Why no attempt is made for a device, because of its address; `None` if it can be sent to.
+    pub(crate) fn unsendable(&self, device: &AudienceDevice) -> Option<Unsendable> {
+        let failed = |reason| Some(Unsendable { settled: Outcome::Failed, reason });
+        let Some(address) = device.address.as_deref() else { return failed(reasons::NO_ADDRESS) };
+        match self.row.platform {
+            Platform::Android | Platform::Ios => {
+                let problem = TokenProblem::of(self.row.platform, address)?;
+                failed(reasons::of_token(problem))
+            }
+            Platform::Web if device.web_keys.is_none() => failed(reasons::NO_ADDRESS),
+            Platform::Web => is_below_invalid(address).then_some(Unsendable {
+                settled: Outcome::Unregistered,
+                reason: reasons::ENDPOINT_REMOVED,
+            }),
+            Platform::FbMessenger | Platform::ChatApp => None,
+        }
     }
 
     /// The address of a device; `None` if it has none that the provider of this dispatch can use.
@@ -630,6 +643,34 @@ impl ActiveDispatch {
         catch_unwind(AssertUnwindSafe(|| render(&render_context))).map_err(|_| {
             tracing::error!(dispatch.no = self.row.no.0, "rendering panicked");
             reasons::INTERNAL_ERROR.into()
+        })
+    }
+}
+
+/// How a delivery to an address ends to which nothing can be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unsendable {
+    pub(crate) settled: Outcome,
+    pub(crate) reason: &'static str,
+}
+
+impl Unsendable {
+    /// The address to disable, if it is dead.
+    pub(crate) fn dead_address(
+        self,
+        device: &AudienceDevice,
+        at: Timestamp,
+    ) -> Option<DeadAddress> {
+        let address = device.address.clone().filter(|_| self.settled == Outcome::Unregistered)?;
+        Some(DeadAddress {
+            key: device.key,
+            address,
+            ios_env: device.ios_env,
+            reason: self.reason.into(),
+            since: None,
+            at,
+            // No provider answered, so the guard does not count it.
+            ambiguous: None,
         })
     }
 }

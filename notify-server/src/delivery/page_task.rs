@@ -27,7 +27,7 @@ use crate::delivery::breaker::Admission;
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode, Unsendable};
 use crate::delivery::intents::{INTENTS_WAITING_MAX, Intents};
 use crate::delivery::lane::Lane;
 use crate::delivery::messages::{DeviceFields, Rendering};
@@ -408,6 +408,9 @@ impl PageTask {
                     DeliveryMode::Send(_) if self.overtaken.binary_search(&key).is_ok() => {
                         self.settle_unsent(key, Outcome::Expired, reasons::OVERTAKEN.into());
                     }
+                    DeliveryMode::Send(_) if self.dispatch.unsendable(device).is_some() => {
+                        self.settle_front_unsendable(now);
+                    }
                     // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
                     DeliveryMode::Send(_)
@@ -415,9 +418,6 @@ impl PageTask {
                     {
                         let reason = reasons::CREDENTIALS_REFUSED.into();
                         self.settle_unsent(key, Outcome::Expired, reason);
-                    }
-                    DeliveryMode::Send(_) if !self.dispatch.has_address(device) => {
-                        self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
                     DeliveryMode::Send(mode) if self.try_defer_front(&mode.provider, now) => {
                         continue;
@@ -554,6 +554,15 @@ impl PageTask {
         };
         self.batch.add_retry(&self.lane, retry);
         self.done += 1;
+    }
+
+    /// Ends the delivery to the first device of the queue, to whose address nothing can be sent.
+    fn settle_front_unsendable(&mut self, now: Timestamp) {
+        let Some(device) = self.queue.front() else { return };
+        let Some(unsendable) = self.dispatch.unsendable(device) else { return };
+        let (key, Unsendable { settled, reason }) = (device.key, unsendable);
+        self.batch.add_dead(unsendable.dead_address(device, now));
+        self.settle_unsent(key, settled, reason.into());
     }
 
     /// Ends a delivery without an attempt.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, Unsendable};
 use crate::delivery::lane::{Lane, RetryBatch};
 use crate::delivery::pace::{Granted, Pace};
 use crate::delivery::sender::{
@@ -328,10 +328,14 @@ impl RetryTask {
     /// Ends the first retry without an attempt.
     fn settle_front(&mut self, settled: Outcome, reason: Reason) {
         let Some(retry) = self.pop_unsent() else { return };
-        let attempts = retry.attempts;
+        let (attempts, now) = (retry.attempts, self.lane.context.clock.now());
+        let dead = retry.device.as_ref().and_then(|device| {
+            self.dispatch_of(&retry).unsendable(device)?.dead_address(device, now)
+        });
+        let dead = dead.filter(|_| settled == Outcome::Unregistered);
         let result =
             RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
-        self.push(RetryOutcome::of(retry.no, result));
+        self.push(RetryOutcome { dead, ..RetryOutcome::of(retry.no, result) });
     }
 
     /// Removes the first retry of the queue, which is not sent. If its intent is recorded, the next commit removes
@@ -483,8 +487,8 @@ async fn mode_of(
     if dispatch.has_expired(lane.context.clock.now()) {
         return settle(Outcome::Expired, reasons::EXPIRED);
     }
-    if !dispatch.has_address(device) {
-        return settle(Outcome::Failed, reasons::NO_ADDRESS);
+    if let Some(Unsendable { settled, reason }) = dispatch.unsendable(device) {
+        return settle(settled, reason);
     }
     match device.mismatch {
         Some(Mismatch::User) => return settle(Outcome::Failed, reasons::USER_CHANGED),

@@ -579,6 +579,11 @@ impl CheckpointBuilder {
         self.settled.push(outcome);
     }
 
+    /// Adds an address to disable, if there is one. The outcome of its delivery must follow.
+    pub(crate) fn add_dead(&mut self, dead: Option<DeadAddress>) {
+        self.dead.extend(dead);
+    }
+
     /// Adds a delivery that becomes a retry. It counts as an open retry from now on, before its commit, so
     /// that uncommitted retries cannot exceed the limit.
     pub(crate) fn add_retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {

@@ -248,7 +248,7 @@ impl SingleTask {
             && !dispatch.is_paused(now)
             && !dispatch.has_expired(now)
             && !dispatch.may_be_overtaken(context, now)
-            && dispatch.has_address(device)
+            && dispatch.unsendable(device).is_none()
             && !self.lane.retry_backlog_full()
             && self.lane.check_chat(device.key, now).is_ok()
             && upstream_has_room()

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use notify_core::{
     AttributeChanges, Attributes, Condition, Device, DeviceId, DeviceState, DisabledReason,
     Platform, PlatformCount, Registration, Subscription, SubscriptionCreated, Success, Tag,
-    TagSummary, TagType, Timestamp, UserId, WebSubscription,
+    TagSummary, TagType, Timestamp, TokenProblem, UserId, WebSubscription,
 };
 
 pub(super) use self::counts::{count_all, count_dead, count_enabled, count_revived, hour_of};
@@ -626,6 +626,7 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
         ios_env: row.fields.ios_env,
         subscription: None,
         recipient_id: None,
+        address_problem: None,
         address_hidden: false,
         details: serde_json::from_str(&row.fields.details)?,
         user_id: None,
@@ -637,6 +638,8 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
         updated_at: seen.at(row.key).map_or(row.registered_at, |at| at.max(row.registered_at)),
     };
     let address = row.fields.address;
+    let problem = address.as_deref().and_then(|address| TokenProblem::of(platform, address));
+    device.address_problem = problem.map(|problem| problem.to_string());
     match platform {
         Platform::Android => {
             device.sdk_type = Some("android_push".to_owned());

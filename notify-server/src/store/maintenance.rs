@@ -4,15 +4,15 @@
 
 use std::sync::atomic::Ordering;
 
-use notify_core::{AppId, IosEnv, Platform, Timestamp};
+use notify_core::{AppId, DeviceId, IosEnv, Platform, Timestamp, TokenProblem};
 
 use crate::clock::{ClockMark, LEAP_MS};
 use crate::store::app::{app_no, erase_notification, erase_pages};
-use crate::store::device::inbound;
+use crate::store::device::{inbound, keys_by_ids};
 use crate::store::notification::keep_reached;
 use crate::store::sql::row::{count_at, env_code};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, WriteScope, params};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, WriteScope, list_of, params};
 use crate::store::{
     AppNo, DeviceKey, NotificationNo, Operation, SEQUENCE_MAX, SessionCutoffs, Store, StoreError,
     audit, idempotency, operator, postgres, sqlite,
@@ -101,6 +101,17 @@ pub struct IosDevices {
     pub store_identifiers: Vec<(String, u64)>,
 }
 
+/// Push tokens that were examined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenSample {
+    /// The number of tokens.
+    pub sampled: u64,
+    /// The number of those that cannot be a token of the provider.
+    pub unusable: u64,
+    /// The problem of the newest of them.
+    pub problem: Option<TokenProblem>,
+}
+
 /// The most `store_identifier`s that are reported.
 const IDENTIFIERS_MAX: u32 = 10;
 
@@ -151,6 +162,17 @@ impl Store {
         .await
     }
 
+    /// Examines the push tokens of phones that a notification could be sent to: of the named devices, or of
+    /// the newest devices of the platform, at most [`DEVICES_SAMPLED_MAX`].
+    pub async fn token_sample(
+        &self,
+        app: AppNo,
+        platform: Platform,
+        named: Option<Vec<DeviceId>>,
+    ) -> Result<TokenSample, StoreError> {
+        self.read(move |connection| token_sample(connection, app, platform, named.as_deref())).await
+    }
+
     /// The number of operations that failed since the store was opened because another process
     /// locked the database.
     pub fn busy(&self) -> u64 {
@@ -195,6 +217,53 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
         })?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(IosDevices { sampled, sandbox, store_identifiers })
+}
+
+fn token_sample(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+    named: Option<&[DeviceId]>,
+) -> Result<TokenSample, StoreError> {
+    let first = DeviceKey::before_first(app, platform).0;
+    let end = DeviceKey::new(app, platform, SEQUENCE_MAX).0;
+    let is_reachable = "address is not null and push_disabled = 0 and dead_at is null";
+    let mut sample = TokenSample::default();
+    let mut examine = |address: String| {
+        sample.sampled += 1;
+        if let Some(problem) = TokenProblem::of(platform, &address) {
+            sample.unusable += 1;
+            sample.problem.get_or_insert(problem);
+        }
+    };
+    match named {
+        Some(ids) => {
+            let ids: Vec<&str> = ids.iter().map(DeviceId::as_str).collect();
+            let keys = keys_by_ids(connection, app, &ids)?;
+            let keys: Vec<i64> = keys.into_values().map(|key| key.0).collect();
+            let mut statement = connection.prepare_cached(&format!(
+                "select address from devices where key in {NUMBERS} and key > ?2 and key <= ?3
+                 and {is_reachable} order by key desc"
+            ))?;
+            for address in
+                statement.query_map(params![list_of(&keys), first, end], |row| row.get(0))?
+            {
+                examine(address?);
+            }
+        }
+        None => {
+            let mut statement = connection.prepare_cached(&format!(
+                "select address from (select address, push_disabled, dead_at from devices
+                 where key > ?1 and key <= ?2 order by key desc limit ?3) newest
+                 where {is_reachable}"
+            ))?;
+            let limit = i64::from(DEVICES_SAMPLED_MAX);
+            for address in statement.query_map(params![first, end, limit], |row| row.get(0))? {
+                examine(address?);
+            }
+        }
+    }
+    Ok(sample)
 }
 
 // The clock mark, which the table `installation` stores.

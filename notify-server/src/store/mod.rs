@@ -84,7 +84,7 @@ pub use self::key::{
 };
 pub use self::maintenance::{
     DEVICES_SAMPLED_MAX, IosDevices, RETENTION_ROWS_MAX, RetentionCutoffs, RetentionProgress,
-    StorageReport,
+    StorageReport, TokenSample,
 };
 pub use self::notification::{
     CanaryFacts, DeliveryFacts, DeliveryFilter, DeliveryProgress, DeviceFacts, NewNotification,

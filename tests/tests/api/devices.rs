@@ -16,13 +16,13 @@ async fn a_device_reads_back_as_it_was_registered() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     let body = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
-        "push_token": "abc", "ios_env": "sandbox", "timezone": "GMT+02:00", "language": "de"});
+        "push_token": "00ff", "ios_env": "sandbox", "timezone": "GMT+02:00", "language": "de"});
     assert_eq!(caller.post("/v1/devices", &body).await.ok(), json!({"success": true}));
     let read = caller.get("/v1/devices/d1").await.ok();
     assert_eq!(
         read,
         json!({
-            "device_id": "d1", "platform": "ios", "sdk_type": "ios_push", "push_token": "abc",
+            "device_id": "d1", "platform": "ios", "sdk_type": "ios_push", "push_token": "00ff",
             "push_disabled": false, "ios_env": "sandbox", "android_id": null, "ad_id": null,
             "imei": null, "sdk_version": null, "app_version": null, "os_version": null,
             "store_identifier": null, "timezone": "GMT+02:00", "country": null,

@@ -132,7 +132,7 @@ async fn a_key_without_the_scope_devices_does_not_read_addresses() {
         "endpoint": "https://push.example/secret-address",
         "keys": {"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"}}});
     let chat =
-        json!({"platform": "chatapp", "device_id": "chat", "recipient_id": "secret-address"});
+        json!({"platform": "chatapp", "device_id": "chat", "recipient_id": "4711-secret-address"});
     let mut phone = android("phone");
     phone["push_token"] = json!("secret-address");
     server.caller().post("/v1/devices", &phone).await.ok();

@@ -141,19 +141,12 @@ async fn a_preview_lists_problems_of_the_request() {
     const NO_DEFAULT: &str = "campaign_id: there is no default campaign now";
     let server = TestServer::without_providers().await;
     let caller = server.caller();
-    let seconds = |at: i64| {
-        format!("send_at: looks like unix seconds; give milliseconds ({})", at / 1_000 * 1_000)
-    };
-    let day = 24 * HOUR_MS;
-    let (soon, last_year, too_early) = (NOW.0 + HOUR_MS, NOW.0 - 366 * day, NOW.0 - 367 * day);
+    let soon = NOW.0 + HOUR_MS;
     let rows = [
         (json!({}), vec![]),
         (json!({"send_at": soon}), vec![]),
         (json!({"send_at": NOW.0 - 1}), vec![PAST.to_owned()]),
-        (json!({"send_at": 0}), vec![PAST.to_owned()]),
-        (json!({"send_at": soon / 1_000}), vec![PAST.to_owned(), seconds(soon)]),
-        (json!({"send_at": last_year / 1_000}), vec![PAST.to_owned(), seconds(last_year)]),
-        (json!({"send_at": too_early / 1_000}), vec![PAST.to_owned()]),
+        (json!({"send_at": 1_000_000_000_000_i64}), vec![PAST.to_owned()]),
         (json!({"campaign_id": "default"}), vec![NO_DEFAULT.to_owned()]),
         (json!({"canary": {"percent": 5}, "ttl_seconds": 601}), vec![]),
         (
@@ -334,7 +327,7 @@ async fn an_explanation_gives_a_devices_local_send_time() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     let device = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
-        "push_token": "abc", "timezone": "GMT+02:00"});
+        "push_token": "00ff", "timezone": "GMT+02:00"});
     caller.post("/v1/devices", &device).await.ok();
     let message = json!({"text": "x", "platforms": ["ios"], "send_at_local": "2026-11-22T09:00"});
     let id = caller.post("/v1/notifications", &message).await.id();

@@ -239,7 +239,7 @@ async fn diagnostics_of_an_application_count_its_ios_devices() {
     let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
     for (id, env) in [("a", "sandbox"), ("b", "")] {
         let device = json!({"device_id": id, "platform": "ios", "sdk_type": "ios_push",
-            "ios_env": env, "push_token": id, "store_identifier": "com.example.app"});
+            "ios_env": env, "push_token": format!("0{id}"), "store_identifier": "com.example.app"});
         server.caller().post("/v1/devices", &device).await.ok();
     }
     let diagnostics = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();

@@ -120,7 +120,7 @@ async fn subscriptions(client: &Client) -> Result<()> {
     let browser = PushSubscription {
         endpoint: "https://push.example.com/send/1".into(),
         keys: PushKeys { p256dh: POINT.into(), auth: "AAAAAAAAAAAAAAAAAAAAAA".into() },
-        expiration_time: None,
+        ..PushSubscription::default()
     };
     let first = client.subscriptions().create(&Subscribe::web(browser.clone())).await?.id;
     let again = client.subscriptions().create(&Subscribe::web(browser)).await?.id;

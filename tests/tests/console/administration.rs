@@ -334,7 +334,7 @@ async fn lists_are_filtered_and_a_push_token_is_in_no_address() -> Result<()> {
         android("phone"),
         disabled,
         json!({"device_id": "iphone", "platform": "ios",
-        "sdk_type": "ios_push", "push_token": "third"}),
+        "sdk_type": "ios_push", "push_token": "3d"}),
     ] {
         server.caller().post("/v1/devices", &device).await.ok();
     }

@@ -87,7 +87,7 @@ impl Case {
                 Subscribe::web(PushSubscription {
                     endpoint: made.endpoint,
                     keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
-                    expiration_time: None,
+                    ..PushSubscription::default()
                 })
             }
             Platform::FbMessenger => Subscribe::messenger(messenger_recipient(seed, answer)),

@@ -74,7 +74,7 @@ async fn register_one(
             let made = sandbox.subscribe(None, &ok)?;
             let keys = PushKeys { p256dh: made.p256dh, auth: made.auth };
             let endpoint = made.endpoint;
-            Subscribe::web(PushSubscription { endpoint, keys, expiration_time: None })
+            Subscribe::web(PushSubscription { endpoint, keys, ..PushSubscription::default() })
         }
         Platform::FbMessenger => Subscribe::messenger(messenger_recipient(number, &ok)),
         Platform::ChatApp => Subscribe::chat(telegram_chat(number, &ok)),

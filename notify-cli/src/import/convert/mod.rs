@@ -351,7 +351,7 @@ impl DeviceRow {
                 let check = if is_ios { address::apns_token } else { address::fcm_token };
                 match check(&token) {
                     Ok(token) => registration.push_token.insert(token).clone(),
-                    Err(rule) => return error(rule),
+                    Err(rule) => return error(&rule),
                 }
             }
             "web" => {
@@ -360,11 +360,10 @@ impl DeviceRow {
                 let (Some(p256dh), Some(auth)) = (web.p256dh, web.auth) else {
                     return Err(vec![WEB_KEYS_MISSING.to_owned()]);
                 };
-                let [p256dh, auth] = [p256dh, auth].map(|key| address::base64url(&key));
                 draft.subscription = Some(PushSubscription {
                     endpoint: endpoint.clone(),
                     keys: PushKeys { p256dh, auth },
-                    expiration_time: None,
+                    ..PushSubscription::default()
                 });
                 endpoint
             }

@@ -92,11 +92,15 @@ fn installations_of_parse_become_devices() {
         (json!({"deviceType": "symbian"}), json!(["deviceType: `symbian` is unknown"])),
         (
             json!({"deviceToken": "a b"}),
-            json!(["deviceToken: must be an FCM registration token, without spaces"]),
+            json!([
+                "deviceToken: is not an FCM registration token: it looks like a text with blanks"
+            ]),
         ),
         (
             json!({"deviceType": "ios", "pushType": null}),
-            json!(["deviceToken: must be an APNs device token: 64 to 200 hexadecimal digits"]),
+            json!([
+                "deviceToken: is not an APNs device token: it looks like an FCM registration token"
+            ]),
         ),
         (
             json!({"timeZone": "Moon/Sea", "channels": 7}),

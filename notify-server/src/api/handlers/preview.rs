@@ -8,7 +8,7 @@ use notify_core::json::JsonObject;
 use notify_core::{
     CampaignRef, Condition, Content, DeviceId, Field, LanguagePreview, Notification,
     NotificationId, NotificationPreview, Platform, PlatformPreview, PreviewQuery, ProviderKind,
-    ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp, VALUE_CHARS_MAX, nearest_name, shown_value,
+    ProviderStatus, Recipients, Target, VALUE_CHARS_MAX, nearest_name, pluralize, shown_value,
 };
 use uuid::Uuid;
 
@@ -24,10 +24,6 @@ use crate::payload::{self, Preview, PreviewSettings, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::reasons;
 use crate::store::{Reach, StoreError, UnusedNames};
-
-/// If a `send_at` is read as unix seconds and is then at most this many milliseconds from now, the
-/// caller probably meant seconds.
-const MEANT_IN_SECONDS_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
 
 /// The configuration of a platform's provider.
 enum Provider {
@@ -45,6 +41,7 @@ pub(crate) async fn preview(
     Queried { body: notification, query }: Queried<Notification, PreviewQuery>,
 ) -> Result<JsonReply<NotificationPreview>, ApiError> {
     check_campaign(&ctx, &notification).await?;
+    let query_device = query.device_id.clone().and_then(|id| DeviceId::new(id).ok());
     let sample = match query.device_id {
         Some(id) => Some(Sample::read(&ctx, &id, &notification.content).await?),
         None => None,
@@ -101,6 +98,7 @@ pub(crate) async fn preview(
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(platform, &provider, &status));
         problems.extend(audience_problems(&reach, selection));
+        problems.extend(token_problem(&ctx, platform, recipients, query_device.as_ref()).await?);
         let at_least = is_lower_bound(&reach, selection);
         let preview = platform_preview(reach, at_least, rendered, problems);
         platforms.push(PlatformPreview { languages, ..preview });
@@ -219,9 +217,8 @@ async fn request_problems(
     condition: Option<&Condition>,
     devices: u64,
 ) -> Result<Vec<String>, ApiError> {
-    let mut problems = notification
-        .passed_send_at
-        .map_or_else(Vec::new, |at| past_send_at_problems(at, ctx.received_at));
+    let mut problems =
+        notification.passed_send_at.map_or_else(Vec::new, |_| vec![PASSED_SEND_AT.to_owned()]);
     if let Some(condition) = condition {
         let unused = ctx.api.store.unused_names(ctx.app_no(), condition).await?;
         problems.extend(unused_name_problems(&unused));
@@ -237,6 +234,35 @@ async fn request_problems(
         }
     }
     Ok(problems)
+}
+
+/// The problem of push tokens that cannot be tokens of the platform's provider: of the device whose message
+/// is shown, else of the named devices, else of the newest devices of the platform.
+async fn token_problem(
+    ctx: &RequestCtx,
+    platform: Platform,
+    recipients: &Recipients,
+    shown: Option<&DeviceId>,
+) -> Result<Option<String>, ApiError> {
+    let named = match (shown, &recipients.target) {
+        (Some(id), _) => Some(vec![id.clone()]),
+        (None, Target::Devices { android, ios, any }) => {
+            let of_platform = if platform == Platform::Ios { ios } else { android };
+            Some(of_platform.iter().chain(any).cloned().collect())
+        }
+        (None, Target::Users { .. }) => return Ok(None),
+        (None, Target::Platforms(_)) => None,
+    };
+    let of_whom = if named.is_some() { "these" } else { "the newest" };
+    let sample = ctx.api.store.token_sample(ctx.app_no(), platform, named).await?;
+    Ok(sample.problem.map(|problem| {
+        format!(
+            "{} of {of_whom} {} fail with {}: the push_token {problem}",
+            sample.unusable,
+            pluralize(sample.sampled, "device"),
+            reasons::of_token(problem)
+        )
+    }))
 }
 
 /// Names in the condition that may be misspelt. Inside `not`, such a name selects every device.
@@ -274,15 +300,8 @@ fn pace_problem(notification: &Notification, devices: u64) -> Option<String> {
     ))
 }
 
-/// Problems of a `send_at` in the past.
-fn past_send_at_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
-    let mut problems = vec!["send_at: is in the past, so it would be sent at once".to_owned()];
-    let in_ms = at.as_ms().saturating_mul(1_000);
-    if (in_ms - now.as_ms()).abs() <= MEANT_IN_SECONDS_MS {
-        problems.push(format!("send_at: looks like unix seconds; give milliseconds ({in_ms})"));
-    }
-    problems
-}
+/// The problem of a `send_at` in the past.
+const PASSED_SEND_AT: &str = "send_at: is in the past, so it would be sent at once";
 
 /// Reasons why messages wait at the moment.
 fn channel_problems(

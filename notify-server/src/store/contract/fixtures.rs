@@ -84,9 +84,14 @@ pub(crate) fn android(device: &str) -> Registration {
     registration(device, Endpoint::Android { push_token: Some(format!("token-{device}")) })
 }
 
+/// The bytes of a text in hexadecimal, as a push token of iOS.
+pub(crate) fn hexadecimal(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// An iOS device with a token of its own.
 pub(crate) fn ios(device: &str) -> Registration {
-    registration(device, Endpoint::Ios { push_token: Some(format!("token-{device}")), env: None })
+    registration(device, Endpoint::Ios { push_token: Some(hexadecimal(device)), env: None })
 }
 
 pub(crate) fn registration(device: &str, endpoint: Endpoint) -> Registration {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_lc_rs::digest::{Context, SHA256};
 use notify_core::{
     DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Registration, Subscription, Timestamp,
-    UserId,
+    UserId, canonical_address,
 };
 use serde::Serializer;
 
@@ -179,7 +179,8 @@ pub(super) fn key_by_address(
     Ok(candidates.into_iter().find(|key| key.platform() == platform))
 }
 
-/// Reads the keys of the devices that have an address on any platform, in order.
+/// Reads the keys of the devices that have an address on any platform, in order. The address may have any
+/// spelling that a registration accepts.
 pub(super) fn keys_by_address(
     connection: &Connection,
     app: AppNo,
@@ -187,7 +188,9 @@ pub(super) fn keys_by_address(
 ) -> Result<Vec<DeviceKey>, StoreError> {
     let mut keys = Vec::new();
     for platform in Platform::ALL {
-        keys.extend(key_by_address(connection, app, platform, address)?);
+        if let Some(address) = canonical_address(platform, address) {
+            keys.extend(key_by_address(connection, app, platform, &address)?);
+        }
     }
     keys.sort_unstable();
     Ok(keys)

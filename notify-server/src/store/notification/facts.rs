@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use notify_core::{
     Condition, DeviceId, NotificationId, NotificationStatus, Pause, Platform, Recipients, Target,
-    Timestamp, UserId,
+    Timestamp, TokenProblem, UserId,
 };
 
 use serde::de::IgnoredAny;
@@ -99,6 +99,8 @@ pub struct DeviceFacts {
     pub dead: Option<(String, Timestamp)>,
     /// Whether it has an address.
     pub has_address: bool,
+    /// Why nothing can be sent to the address, if it cannot be a token of its provider.
+    pub token_problem: Option<TokenProblem>,
     /// The origin of the push service of a browser; `None` on other platforms.
     pub service: Option<String>,
     /// When the device took over its address from another device, if it did.
@@ -403,6 +405,9 @@ fn read_device(
                 push_disabled: row.get(1)?,
                 dead: row.get::<Option<String>>(2)?.zip(dead_at),
                 has_address: address.is_some(),
+                token_problem: address
+                    .as_deref()
+                    .and_then(|address| TokenProblem::of(key.platform(), address)),
                 service: address
                     .filter(|_| key.platform() == Platform::Web)
                     .map(|endpoint| service_of(&endpoint).into_owned()),

@@ -422,6 +422,7 @@ fn remedy(step: StepKind, provider: ProviderKind, id: &str, device: &str) -> Opt
         | Step::AddressDead
         | Step::NoAddress
         | Step::AddressMoved
+        | Step::AddressUnusable
         | Step::PassedOver
         | Step::Unregistered => ("See the device".to_owned(), format!("devices/{device}")),
         Step::NotTargeted | Step::RegisteredLater => {

@@ -133,6 +133,7 @@ impl Facts {
                 status: ProviderStatus::Available,
                 services: Vec::new(),
             },
+            unusable_tokens: None,
         })
     }
 
@@ -150,7 +151,8 @@ impl Facts {
             ..self.diagnostics.clone()
         };
         let findings = self.check(only, Vec::new()).into_iter();
-        let findings = findings.filter(|finding| matches!(finding.check(), "channel" | "service"));
+        let findings =
+            findings.filter(|finding| matches!(finding.check(), "channel" | "service" | "tokens"));
         findings.map(|finding| FindingRow::of(&finding, None)).collect()
     }
 

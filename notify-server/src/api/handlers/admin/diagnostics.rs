@@ -3,7 +3,7 @@
 use notify_core::{
     ApiKey, AppDiagnostics, AppId, ChannelDiagnostics, Diagnostics, Feed, FeedStatus,
     IdentifierCount, IosDiagnostics, KEY_EXPIRY_NOTICE_MS, NoQuery, Platform, ProviderKind,
-    StorageDiagnostics, Webhook,
+    StorageDiagnostics, UnusableTokens, Webhook,
 };
 
 use super::providers::ProviderStatuses;
@@ -117,7 +117,19 @@ async fn channels(
         let devices = count.map_or(0, |count| count.enabled);
         if configured || devices > 0 {
             let channel = statuses.on(platform);
-            channels.push(ChannelDiagnostics { provider, configured, devices, channel });
+            let sample = ctx.api.store.token_sample(app_no, platform, None).await?;
+            let unusable_tokens = sample.problem.map(|problem| UnusableTokens {
+                sampled: sample.sampled,
+                devices: sample.unusable,
+                looks_like: problem.looks_like().to_owned(),
+            });
+            channels.push(ChannelDiagnostics {
+                provider,
+                configured,
+                devices,
+                channel,
+                unusable_tokens,
+            });
         }
     }
     Ok(channels)

@@ -249,6 +249,7 @@ impl ExplanationBuilder<'_> {
         }
         self.add(Some(at), StepKind::Enabled, "was enabled when its turn came");
         self.add(Some(at), StepKind::HasAddress, "had an address when its turn came");
+        self.add_token_problem();
         true
     }
 
@@ -271,6 +272,7 @@ impl ExplanationBuilder<'_> {
         }
         if device.has_address {
             self.add(None, StepKind::HasAddress, "has an address now");
+            self.add_token_problem();
         } else {
             self.add_no_address();
         }
@@ -328,6 +330,16 @@ impl ExplanationBuilder<'_> {
         self.add(None, StepKind::NoAddress, detail);
     }
 
+    /// Adds that nothing is sent to the address of the device, because it cannot be a push token.
+    fn add_token_problem(&mut self) {
+        if let Some(problem) = self.facts.device.token_problem {
+            let detail = format!(
+                "its push_token {problem} now; nothing is sent to it. Another token mends that"
+            );
+            self.add(None, StepKind::AddressUnusable, detail);
+        }
+    }
+
     /// Adds why the device is disabled, if it is disabled. Returns whether it is.
     fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
@@ -346,7 +358,11 @@ impl ExplanationBuilder<'_> {
                 Platform::Web => "another subscription enables it",
                 Platform::FbMessenger | Platform::ChatApp => "a message of the person enables it",
             };
-            let detail = format!("the provider reported its address as dead ({reason}); {other}");
+            let detail = if reason == reasons::ENDPOINT_REMOVED {
+                format!("the browser has removed its subscription; {other}")
+            } else {
+                format!("the provider reported its address as dead ({reason}); {other}")
+            };
             self.add(Some(*at), StepKind::AddressDead, detail);
         }
     }
@@ -511,7 +527,7 @@ impl ExplanationBuilder<'_> {
 // Attempts and outcomes.
 
 /// Reasons that the server gives, as opposed to a provider's answers.
-const OWN_REASONS: [&str; 7] = [
+const OWN_REASONS: [&str; 10] = [
     reasons::PROVIDER_NOT_CONFIGURED,
     reasons::CREDENTIALS_REFUSED,
     reasons::OVERTAKEN,
@@ -519,6 +535,9 @@ const OWN_REASONS: [&str; 7] = [
     reasons::CANCELED,
     reasons::USER_CHANGED,
     reasons::FAILS_AUDIENCE,
+    reasons::NOT_AN_APNS_TOKEN,
+    reasons::NOT_AN_FCM_TOKEN,
+    reasons::ENDPOINT_REMOVED,
 ];
 
 impl ExplanationBuilder<'_> {
@@ -582,7 +601,12 @@ impl ExplanationBuilder<'_> {
                 ExplainedOutcome::Failed
             }
             Outcome::Unregistered => {
-                let detail = format!("the provider reported the address as dead{because}");
+                let detail = if reason == Some(reasons::ENDPOINT_REMOVED) {
+                    "the browser has removed the subscription: its endpoint is below .invalid"
+                        .to_owned()
+                } else {
+                    format!("the provider reported the address as dead{because}")
+                };
                 self.add(Some(at), StepKind::Unregistered, detail);
                 self.add_dead_address();
                 self.add_enabled_again();

@@ -41,6 +41,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             push_disabled: false,
             dead: None,
             has_address: true,
+            token_problem: None,
             service: None,
             moved_at: None,
             created_at: Timestamp(500),
