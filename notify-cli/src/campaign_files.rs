@@ -14,6 +14,7 @@ use notify_client::{Client, Error};
 
 use crate::commands::LARGE_PAGE;
 use crate::failure::{Failure, broken_rules};
+use crate::files;
 use crate::input;
 
 /// The campaign files of a folder.
@@ -81,7 +82,10 @@ impl Folder {
             .to_text(format)
             .map_err(|error| Failure::Files(vec![format!("{file}: {error}")]))?;
         let path = self.path.join(&file);
-        fs::write(&path, text).map_err(Failure::file(&path))?;
+        // The user may have put a link there, for example to a file of another checkout.
+        let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let mode = if target.exists() { files::mode_of(&target) } else { files::SHARED };
+        files::replace(&target, text.as_bytes(), mode).map_err(Failure::file(&path))?;
         if outcome == WriteOutcome::New {
             let campaign = campaign.clone();
             self.campaigns.push(LocalCampaign { file: file.clone(), campaign });

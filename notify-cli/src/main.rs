@@ -8,6 +8,7 @@ mod commands;
 mod confirm;
 mod connection;
 mod failure;
+mod files;
 mod import;
 mod input;
 mod output;

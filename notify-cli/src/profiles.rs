@@ -1,17 +1,13 @@
 //! Profiles: addresses and keys of servers, in a file that only the user can read.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
 use etcetera::BaseStrategy;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// The file of profiles.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -74,7 +70,10 @@ impl Profiles {
     pub(crate) fn save(&self) -> Result<(), Failure> {
         let path = path()?;
         let text = toml::to_string(self).expect("profiles are plain tables of strings");
-        write_private(&path, text.as_bytes()).map_err(Failure::file(path))
+        let folder = path.parent().expect("the path of a file has a folder");
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| files::replace(&path, text.as_bytes(), files::PRIVATE));
+        written.map_err(Failure::file(path))
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Profile, Failure> {
@@ -119,22 +118,4 @@ fn path() -> Result<PathBuf, Failure> {
     let folders = etcetera::choose_base_strategy()
         .map_err(|error| Failure::Usage(format!("no config folder: {error}")))?;
     Ok(folders.config_dir().join("notify").join("profiles.toml"))
-}
-
-/// Writes a temporary file and renames it, so that a crash leaves the old file or the new one.
-fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().expect("the path of a file has a folder");
-    fs::create_dir_all(folder)?;
-    let temporary = path.with_extension(format!("toml.{}", std::process::id()));
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temporary)?;
-    let written = file.write_all(text).and_then(|()| file.sync_all());
-    drop(file);
-    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-        // The write has failed already; a second error would hide the first.
-        let _ = fs::remove_file(&temporary);
-    })
 }

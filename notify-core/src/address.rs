@@ -1,4 +1,5 @@
-//! Judges urls by their host and port: whether they look reachable from the internet, or can never be.
+//! Judges urls by their host and port: whether they look reachable from the internet, or can never be. Hides the
+//! secrets in a url.
 
 use core::net::Ipv4Addr;
 
@@ -53,6 +54,34 @@ pub fn has_unusual_port(url: &str) -> bool {
     port.is_some_and(|port| !matches!(port, 80 | 443))
 }
 
+/// What replaces a secret in a url.
+const HIDDEN: &str = "hidden";
+
+/// The url without the parts that often are secrets: the user and the password, the values of the query, and
+/// the fragment. A url without these parts is unchanged.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let Ok(mut parsed) = Url::parse(url) else { return HIDDEN.to_owned() };
+    let has_user = !parsed.username().is_empty() || parsed.password().is_some();
+    let (query, fragment) = (parsed.query().map(str::to_owned), parsed.fragment());
+    if !has_user && fragment.is_none() && query.as_deref().is_none_or(str::is_empty) {
+        return url.to_owned();
+    }
+    if has_user {
+        // Only a url without a host has no place for them.
+        let _ = parsed.set_password(None).and_then(|()| parsed.set_username(HIDDEN));
+    }
+    let without_value = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={HIDDEN}"),
+        None => HIDDEN.to_owned(),
+    };
+    let query =
+        query.map(|query| query.split('&').map(without_value).collect::<Vec<_>>().join("&"));
+    parsed.set_query(query.as_deref());
+    parsed.set_fragment(None);
+    parsed.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +100,26 @@ mod tests {
             ("no url", false),
         ] {
             assert_eq!(is_below_invalid(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_a_url_are_hidden() {
+        let rows = [
+            ("https://a.example/rss", "https://a.example/rss"),
+            ("https://a.example", "https://a.example"),
+            ("https://a.example/rss?", "https://a.example/rss?"),
+            ("https://a.example/rss?key=s3cret", "https://a.example/rss?key=hidden"),
+            ("https://a.example/?a=1&b=&c=x=y", "https://a.example/?a=hidden&b=hidden&c=hidden"),
+            ("https://a.example/?s3cret", "https://a.example/?hidden"),
+            ("https://a.example/rss#s3cret", "https://a.example/rss"),
+            ("https://user:s3cret@a.example/rss", "https://hidden@a.example/rss"),
+            ("https://:s3cret@a.example:8443/", "https://hidden@a.example:8443/"),
+            ("https://s3cret@a.example/?k=s3cret#s3cret", "https://hidden@a.example/?k=hidden"),
+            ("no url: s3cret", "hidden"),
+        ];
+        for (url, expected) in rows {
+            assert_eq!(without_secrets(url), expected, "{url}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::without_secrets;
 use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::violations::LISTED_NAME_CHARS_MAX;
@@ -72,6 +73,14 @@ pub struct Feed {
     pub last_error: Option<String>,
     /// Time of creation, unix ms.
     pub created_at: Timestamp,
+}
+
+impl Feed {
+    /// The feed without the secrets in its url, for a reader who may not have them.
+    #[must_use]
+    pub fn without_secrets(self) -> Self {
+        Self { url: without_secrets(&self.url), ..self }
+    }
 }
 
 /// Answer of `GET /v1/feeds`.

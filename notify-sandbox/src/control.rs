@@ -1,4 +1,5 @@
-//! The control API. It requires no key, so the port must be reachable only by its operator.
+//! The control API. It requires no key, so the port must be reachable only by its operator. It refuses
+//! requests of web pages ([`crate::own_callers`]).
 //!
 //! | call | effect or response |
 //! |---|---|
@@ -25,7 +26,7 @@ use crate::request_log::ReceivedRequest;
 use crate::rules::Rule;
 use crate::script::Provider;
 use crate::state::{SandboxState, Settings, TokenInfo};
-use crate::{page, webpush};
+use crate::{own_callers, page, webpush};
 
 /// The number of messages that one response lists by default.
 const RECEIVED_LISTED_DEFAULT: usize = 1_000;
@@ -37,6 +38,7 @@ const PROVIDERS: [Provider; 5] =
 /// Why a request is refused.
 enum ControlError {
     Invalid(String),
+    Foreign(&'static str),
     NotFound,
     MethodNotAllowed,
 }
@@ -48,6 +50,7 @@ pub(crate) fn handle(state: &SandboxState, request: &Request) -> Response<Bytes>
     let (status, error) = match route(state, request) {
         Ok(response) => return response,
         Err(ControlError::Invalid(error)) => (400, error),
+        Err(ControlError::Foreign(error)) => (403, error.to_owned()),
         Err(ControlError::NotFound) => (404, "no such path".to_owned()),
         Err(ControlError::MethodNotAllowed) => (405, "no such method on this path".to_owned()),
     };
@@ -55,6 +58,10 @@ pub(crate) fn handle(state: &SandboxState, request: &Request) -> Response<Bytes>
 }
 
 fn route(state: &SandboxState, request: &Request) -> ControlResult {
+    let head = &request.head;
+    if let Some(error) = own_callers::refusal(state.address, &head.uri, &head.headers) {
+        return Err(ControlError::Foreign(error));
+    }
     let method = &request.head.method;
     match request.head.uri.path() {
         "/" => get(method, || page::render(state)),

@@ -27,7 +27,7 @@ function show(page) {
 }
 
 async function update() {
-  const answer = await fetch("/");
+  const answer = await fetch("./");
   show(new DOMParser().parseFromString(await answer.text(), "text/html"));
 }
 

@@ -16,6 +16,9 @@ const ROWS_MAX: usize = 200;
 
 /// The address of the script.
 pub(crate) const SCRIPT_PATH: &str = "/sandbox/page.js";
+/// The addresses of the script and of the page on the page, which a proxy may serve below a prefix.
+const SCRIPT_LINK: &str = "sandbox/page.js";
+const PAGE_LINK: &str = "./";
 const SCRIPT: &str = include_str!("page.js");
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; \
@@ -38,9 +41,9 @@ pub(crate) fn render(state: &SandboxState) -> Response<Bytes> {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <title>Notify sandbox</title><style>{STYLE}</style>\
-         <script src=\"{SCRIPT_PATH}\" defer></script></head><body><h1>Notify sandbox</h1>\
+         <script src=\"{SCRIPT_LINK}\" defer></script></head><body><h1>Notify sandbox</h1>\
          <p><span id=\"counts\">Received: {}, accepted: {}, shown: the last {}.</span> \
-         <a href=\"/\">Reload</a></p><div id=\"messages\">",
+         <a href=\"{PAGE_LINK}\">Reload</a></p><div id=\"messages\">",
         counts.received,
         counts.accepted,
         entries.len(),

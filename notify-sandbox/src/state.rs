@@ -180,6 +180,7 @@ pub(crate) struct TokenInfo {
 
 /// The shared state of a sandbox.
 pub(crate) struct SandboxState {
+    pub(crate) address: SocketAddr,
     pub(crate) origin: String,
     pub(crate) serves_control: bool,
     pub(crate) body_bytes_max: usize,
@@ -204,6 +205,7 @@ pub(crate) struct SandboxState {
 impl SandboxState {
     pub(crate) fn new(address: SocketAddr, config: SandboxConfig) -> Result<Self, SandboxError> {
         Ok(Self {
+            address,
             origin: format!("https://{}", connectable_address(address)),
             serves_control: config.serves_control,
             body_bytes_max: config.body_bytes_max,

@@ -46,6 +46,14 @@ pub trait Clock: Send + Sync + 'static {
         self.now().as_ms()
     }
 
+    /// How far the wall clock is ahead by a leap that `now()` does not follow, in milliseconds; usually 0.
+    fn held_ms(&self) -> i64 {
+        0
+    }
+
+    /// Has `now()` follow the current leap of the wall clock, or the next one.
+    fn allow_leap(&self) {}
+
     /// Both times, read together.
     fn read(&self) -> Reading {
         Reading { now: self.now(), wall: self.wall() }
@@ -115,6 +123,10 @@ impl Clock for SystemClock {
                 "the wall clock is behind the server's time, which does not go back: it passes more \
                  slowly until they agree. Restart the server to have it follow at once"
             ),
+            Some(ClockEvent::Jumped(ms)) if ms > LEAP_MS => tracing::warn!(
+                jump_ms = ms,
+                "the wall clock is ahead by more than a day; it is not followed until it is confirmed"
+            ),
             Some(ClockEvent::Jumped(ms)) => tracing::warn!(
                 jump_ms = ms,
                 "the wall clock jumped; it is followed once it has been steady for a minute"
@@ -129,6 +141,15 @@ impl Clock for SystemClock {
 
     fn wall(&self) -> Timestamp {
         Timestamp(wall_ms())
+    }
+
+    fn held_ms(&self) -> i64 {
+        self.now();
+        self.anchor.lock().expect("nothing panics under this lock").held_ms()
+    }
+
+    fn allow_leap(&self) {
+        self.anchor.lock().expect("nothing panics under this lock").allow_leap();
     }
 
     fn elapsed_ms(&self) -> i64 {

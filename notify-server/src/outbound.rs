@@ -241,7 +241,7 @@ const BLOCKED_V4: [Ipv4Net; 17] = [
 ];
 
 /// The only IPv6 range with addresses of the public internet (RFC 4291 section 2.4). Loopback,
-/// unique local, link-local and multicast addresses are outside of it. So are all notations of IPv4
+/// unique local, link-local and multicast addresses are outside of it. So are the notations of IPv4
 /// addresses: IPv4-compatible, translated (RFC 7915) and NAT64 addresses (RFC 6052, RFC 8215).
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
 
@@ -253,9 +253,28 @@ const BLOCKED_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 0, 20), // documentation
 ];
 
-/// Whether an address is public. An IPv4 address mapped into IPv6 is checked as an IPv4 address.
-fn is_public(address: IpAddr) -> bool {
+/// The IPv6 ranges whose last four bytes are the IPv4 address that the packets reach. A host without IPv4 gets
+/// such addresses from its resolver (RFC 6147). The second range is for translators of one network; its
+/// prefixes of other lengths than 96 have the IPv4 address elsewhere (RFC 6052 section 2.2), and are refused.
+const NAT64: [Ipv6Net; 2] = [
+    v6(0x64, 0xff9b, 0, 96),
+    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 96),
+];
+
+/// The IPv4 address to which the packets for an IPv6 address go, or the address itself.
+fn reached(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        IpAddr::V6(translated) if NAT64.iter().any(|range| range.contains(&translated)) => {
+            let [.., a, b, c, d] = translated.octets();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        address => address,
+    }
+}
+
+/// Whether an address is public. An IPv4 address inside an IPv6 address is checked as an IPv4 address.
+fn is_public(address: IpAddr) -> bool {
+    match reached(address) {
         IpAddr::V4(address) => !BLOCKED_V4.iter().any(|range| range.contains(&address)),
         IpAddr::V6(address) => {
             GLOBAL_V6.contains(&address) && !BLOCKED_V6.iter().any(|range| range.contains(&address))

@@ -29,6 +29,7 @@ use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
 use crate::{
     failure::{Failure, broken_rules},
+    files,
     output::{self, view},
     session::Session,
 };
@@ -272,8 +273,9 @@ async fn execute_file(job: Job<'_>, session: &mut Session) -> Result<(), Failure
     let command = format!("{}{arguments}", purpose.command());
     let from = job.converter.as_ref().map(Converter::system_argument).unwrap_or_default();
     let writer = format!("{}{from}", purpose.command());
-    let mut state =
-        ImportState::open(job.state_path(), job.report_path(format), &writer, job.options.restart)?;
+    let (report_path, restart) = (job.report_path(format), job.options.restart);
+    let mode = files::mode_of(job.file);
+    let mut state = ImportState::open(job.state_path(), report_path, &writer, restart, mode)?;
     let ignore_unknown_columns = job.options.ignore_unknown_columns;
     let options = ReadOptions { format, purpose, ignore_unknown_columns };
     let source = Source::open(job.file, options, job.converter)?;

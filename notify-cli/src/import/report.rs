@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Format;
 use super::source_row::SourceRow;
 use crate::failure::Failure;
+use crate::files;
 use crate::import::state::Digest;
 
 /// The path of the report of an import.
@@ -77,6 +78,8 @@ pub(super) struct ReportState {
 /// The report. Its file is created with the first refused row.
 pub(super) struct Report {
     path: ReportPath,
+    /// The permissions of the file: those of the imported file, because the rows are the same.
+    mode: u32,
     /// The part of the file that has been written; `None` before the file is created.
     written: Option<ReportState>,
     file: Option<File>,
@@ -84,8 +87,12 @@ pub(super) struct Report {
 
 impl Report {
     /// Resumes the report of the state file, or starts a new one.
-    pub(super) fn open(path: ReportPath, written: Option<ReportState>) -> Result<Self, Failure> {
-        let mut report = Self { path, written, file: None };
+    pub(super) fn open(
+        path: ReportPath,
+        written: Option<ReportState>,
+        mode: u32,
+    ) -> Result<Self, Failure> {
+        let mut report = Self { path, mode, written, file: None };
         if report.written.is_some() {
             report.resume()?;
         } else if let ReportPath::Given(path) = &report.path
@@ -141,7 +148,7 @@ impl Report {
     /// Creates the file, with the first candidate that does not exist as its path.
     fn create(&mut self) -> Result<(), Failure> {
         for path in self.path.candidates() {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            match files::create_new(&path, self.mode) {
                 Ok(file) => {
                     self.file = Some(file);
                     self.written = Some(ReportState { path, bytes: 0, digest: Digest::default() });
@@ -171,7 +178,7 @@ impl Report {
             }
             Err(error) => return Err(failed()(error)),
         };
-        if !is_unchanged(&file, written).map_err(failed())? {
+        if written.path.is_symlink() || !is_unchanged(&file, written).map_err(failed())? {
             return Err(Failure::Usage(format!(
                 "{} was changed since the import was interrupted: move it away to continue; rows that \
                  are refused from here on go to a new file",

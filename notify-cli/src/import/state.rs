@@ -2,14 +2,15 @@
 //! a single position separates the finished rows from all others. The state file is replaced atomically.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::files;
 use crate::import::operation::Duplicate;
 use crate::import::report::{Report, ReportPath, ReportState};
 use crate::import::source_row::SourceRow;
@@ -100,6 +101,8 @@ pub(super) struct Counts {
 /// The progress of an import.
 pub(super) struct ImportState {
     state_path: Option<PathBuf>,
+    /// The permissions of the state file.
+    mode: u32,
     report: Report,
     file: StateFile,
     /// The first row that was refused in this run: line, id and errors.
@@ -109,12 +112,13 @@ pub(super) struct ImportState {
 }
 
 impl ImportState {
-    /// Resumes from the state file, or starts over.
+    /// Resumes from the state file, or starts over. `mode` has the permissions of the files that are written.
     pub(super) fn open(
         state_path: Option<PathBuf>,
         report: ReportPath,
         command: &str,
         restart: bool,
+        mode: u32,
     ) -> Result<Self, Failure> {
         let saved = match &state_path {
             Some(path) if !restart => read_state(path, command)?,
@@ -123,12 +127,12 @@ impl ImportState {
         let is_resumed = saved.is_some();
         let mut file = saved.unwrap_or_default();
         command.clone_into(&mut file.command);
-        let report = Report::open(report, file.report.take())?;
+        let report = Report::open(report, file.report.take(), mode)?;
         if is_resumed {
             output::print_message(&format!("continuing after line {}", file.position.line));
         }
         let (saved_at, saved_rows) = (Instant::now(), file.position.rows);
-        Ok(Self { state_path, report, file, first_refused: None, saved_at, saved_rows })
+        Ok(Self { state_path, mode, report, file, first_refused: None, saved_at, saved_rows })
     }
 
     /// The position after the last finished row; `None` at the beginning.
@@ -230,7 +234,8 @@ impl ImportState {
             return Ok(());
         }
         self.file.report = self.report.sync()?;
-        replace(path, &self.file).map_err(Failure::file(path))
+        let saved = serde_json::to_vec(&self.file).map_err(io::Error::from);
+        saved.and_then(|state| files::replace(path, &state, self.mode)).map_err(Failure::file(path))
     }
 
     /// Removes the state file at the end of the import.
@@ -273,16 +278,6 @@ fn read_state(path: &Path, command: &str) -> Result<Option<StateFile>, Failure> 
         )));
     }
     Ok(Some(state))
-}
-
-/// Writes a temporary file and renames it, so that a crash leaves the old state or the new one.
-fn replace(path: &Path, state: &StateFile) -> io::Result<()> {
-    let mut temporary = path.to_owned().into_os_string();
-    temporary.push(".new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(&serde_json::to_vec(state)?)?;
-    file.sync_data()?;
-    fs::rename(&temporary, path)
 }
 
 /// Removes the state file, if it exists.

@@ -5,6 +5,7 @@ mod event;
 use serde::{Deserialize, Serialize};
 
 pub use self::event::*;
+use crate::address::without_secrets;
 use crate::json::BodyPresence;
 use crate::request::Parameters;
 use crate::request::{model, request};
@@ -42,6 +43,14 @@ pub struct Webhook {
     pub created_at: Timestamp,
     /// Time of the last change, unix ms.
     pub updated_at: Timestamp,
+}
+
+impl Webhook {
+    /// The webhook without the secrets in its url, for a reader who may not have them.
+    #[must_use]
+    pub fn without_secrets(self) -> Self {
+        Self { url: without_secrets(&self.url), ..self }
+    }
 }
 
 /// Answer of `GET /v1/webhooks`.

@@ -12,7 +12,7 @@ use crate::{Sandbox, SandboxConfig, Settings};
 async fn plain(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     let request = format!("{head}content-length: {length}\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
@@ -204,10 +204,10 @@ async fn the_page_escapes_what_it_shows_and_runs_no_script_but_its_own() {
         .await
         .unwrap();
     let (_, page) = plain(&sandbox, "GET", "/", "").await;
-    let own = "<script src=\"/sandbox/page.js\" defer></script>";
+    let own = "<script src=\"sandbox/page.js\" defer></script>";
     assert_eq!((page.matches("<script").count(), page.matches(own).count()), (1, 1), "{page}");
     assert_eq!(page.matches("&lt;script&gt;").count(), 3, "{page}");
-    assert!(page.contains("<a href=\"/\">Reload</a>") && !page.contains("http-equiv"), "{page}");
+    assert!(page.contains("<a href=\"./\">Reload</a>") && !page.contains("http-equiv"), "{page}");
     let (status, script) = plain(&sandbox, "GET", "/sandbox/page.js", "").await;
     assert!(status == 200 && script.contains("fetch(\"/\")"), "{script}");
 }
@@ -289,7 +289,7 @@ async fn fcm_takes_http_1_and_apns_does_not() {
     for (path, status) in rows {
         let mut stream = tls(&sandbox, b"http/1.1").await;
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {access}\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {access}\
              \r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len(),
         );
@@ -307,7 +307,7 @@ async fn a_fault_closes_an_http_1_connection_without_an_answer() {
     let rule = json!({ "provider": "oauth", "action": "cut" });
     plain_json(&sandbox, "POST", "/sandbox/rules", &rule).await;
     let mut stream = TcpStream::connect(sandbox.addr()).await.unwrap();
-    let request = "POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+    let request = "POST /token HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = Vec::new();
     stream.read_to_end(&mut response).await.unwrap();

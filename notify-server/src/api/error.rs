@@ -38,6 +38,9 @@ pub(crate) enum ApiError {
     /// request.
     #[error("missing or invalid API key: a publishable key opens only /device/v1")]
     PublishableKeyMisplaced,
+    /// As [`Self::Unauthorized`], when an admin key was sent to `/v1`. The text depends only on the request.
+    #[error("missing or invalid API key: an admin key opens only /admin/v1")]
+    AdminKeyMisplaced,
     /// The publishable key is missing, malformed, unknown, revoked or expired, or its application is
     /// suspended. All have the same text.
     #[error("missing or invalid publishable key")]
@@ -134,6 +137,7 @@ impl ApiError {
             Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
+            | Self::AdminKeyMisplaced
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
             | Self::AdminUnauthorized
@@ -169,6 +173,7 @@ impl ApiError {
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
+            | Self::AdminKeyMisplaced
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
             | Self::AdminUnauthorized
@@ -196,6 +201,7 @@ impl ApiError {
             Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
+            | Self::AdminKeyMisplaced
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey")))
@@ -245,6 +251,7 @@ impl ApiError {
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
+            | Self::AdminKeyMisplaced
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
             | Self::AdminUnauthorized

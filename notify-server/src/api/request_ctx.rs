@@ -104,7 +104,12 @@ impl RequestCtx {
 
     /// Whether the caller may read the addresses of devices.
     pub(crate) fn may_read_addresses(&self) -> bool {
-        self.app_access().terms.has_scope(KeyScope::Devices)
+        self.has_scope(KeyScope::Devices)
+    }
+
+    /// Whether the key of the caller has a scope.
+    pub(crate) fn has_scope(&self, scope: KeyScope) -> bool {
+        self.app_access().terms.has_scope(scope)
     }
 
     /// The origin of the calling page.

@@ -615,7 +615,10 @@ fn inbound_routes() -> Vec<Endpoint> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::api::router::segments;
 
     #[test]
     fn every_route_is_documented_and_listed_once() {
@@ -645,6 +648,34 @@ mod tests {
         listed.sort();
         expected.sort();
         assert_eq!(listed, expected);
+    }
+
+    /// The first segments of paths that a proxy in front keeps internal.
+    const INTERNAL: [&str; 7] =
+        ["", "admin", "docs", "healthz", "metrics", "openapi.json", "readyz"];
+
+    /// The first segments of the paths that the file names between two marks.
+    fn named<'a>(file: &'a str, start: &str, end: &str) -> BTreeSet<&'a str> {
+        let part = file.split_once(start).unwrap().1.split_once(end).unwrap().0;
+        let is_of_path = |c: char| c == '/' || c.is_ascii_alphanumeric();
+        part.split(|c| !is_of_path(c)).filter_map(|word| word.strip_prefix('/')).collect()
+    }
+
+    #[test]
+    fn deployment_files_forward_every_public_path() {
+        let routes = routes();
+        let first = routes.iter().filter_map(|route| segments(route.path).next());
+        let public: BTreeSet<&str> = first.filter(|first| !INTERNAL.contains(first)).collect();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for (file, start, end) in [
+            ("docs/operations.md", "\nproxy forwards ", " ("),
+            ("deploy/helm/notify/templates/ingress.yaml", "range list ", "}}"),
+            ("deploy/helm/notify/templates/service.yaml", "forward only ", "."),
+            ("deploy/kubernetes/base/service.yaml", "forward only ", "."),
+        ] {
+            let text = std::fs::read_to_string(root.join(file)).unwrap();
+            assert_eq!(named(&text, start, end), public, "{file}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Makes the server's time follow the wall clock: slowly when the two drift apart, after a delay
-//! when the wall clock jumps, and never backwards.
+//! when the wall clock jumps, and never backwards. A leap of more than [`LEAP_MS`] is not followed until it is
+//! allowed: keys and sessions would expire, and what is due far ahead would be sent, for ever.
+
+use super::LEAP_MS;
 
 /// The divisor of the elapsed time that limits how fast the difference from the wall clock shrinks:
 /// 10 means by at most a tenth of the elapsed time.
@@ -14,13 +17,17 @@ const STEADY_MS: i64 = 60_000;
 const STEADY_WITHIN_MS: i64 = 1_000;
 
 /// The server's time as a distance from a monotonic clock.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SlewedClock {
     /// The server's time minus the monotonic clock.
     offset_ms: i64,
     /// The last time, on the monotonic clock, up to which the difference was reduced.
     slewed_at_ms: i64,
     jump: Option<Jump>,
+    /// How far the wall clock is ahead by a steady leap that is not followed; usually 0.
+    held_ms: i64,
+    /// Whether the next leap is followed.
+    may_leap: bool,
 }
 
 /// A wall clock that differs by more than [`JUMP_MS`].
@@ -44,13 +51,24 @@ pub(super) enum ClockEvent {
 impl SlewedClock {
     /// Starts the server's time at the wall clock. The monotonic clock is 0 at that time.
     pub(super) fn at(wall_ms: i64) -> Self {
-        Self { offset_ms: wall_ms, slewed_at_ms: 0, jump: None }
+        Self { offset_ms: wall_ms, slewed_at_ms: 0, jump: None, held_ms: 0, may_leap: false }
+    }
+
+    /// How far the wall clock is ahead by a leap that is not followed, as of the last reading; usually 0.
+    pub(super) fn held_ms(&self) -> i64 {
+        self.held_ms
+    }
+
+    /// Follows the current leap, or the next one, at the next reading after it was steady.
+    pub(super) fn allow_leap(&mut self) {
+        self.may_leap = true;
     }
 
     /// The time at this reading of both clocks, in milliseconds since 1970. Readings come in the
     /// order of the monotonic clock.
     pub(super) fn read(&mut self, elapsed_ms: i64, wall_ms: i64) -> (i64, Option<ClockEvent>) {
         let ahead_ms = wall_ms - (self.offset_ms + elapsed_ms);
+        self.held_ms = 0;
         let event = if ahead_ms.abs() <= JUMP_MS {
             self.jump = None;
             self.slew(elapsed_ms, ahead_ms);
@@ -91,8 +109,14 @@ impl SlewedClock {
             self.slew(elapsed_ms, ahead_ms);
             return None;
         }
+        if ahead_ms > LEAP_MS && !self.may_leap {
+            self.slewed_at_ms = elapsed_ms;
+            self.held_ms = ahead_ms;
+            return None;
+        }
         self.offset_ms = offset_ms;
         self.jump = None;
+        self.may_leap = false;
         Some(ClockEvent::Followed(ahead_ms))
     }
 }
@@ -137,6 +161,38 @@ mod tests {
         ] {
             assert_eq!(anchor.read(elapsed, WALL + wall), (WALL + read, event), "at {elapsed}");
         }
+    }
+
+    #[test]
+    fn leap_is_followed_only_when_it_is_allowed() {
+        let years = 20 * 365 * LEAP_MS;
+        for leap in [LEAP_MS + 1, 20 * LEAP_MS, years] {
+            let mut anchor = SlewedClock::at(WALL);
+            let (noticed, _) = anchor.read(0, WALL + leap);
+            assert_eq!((noticed, anchor.held_ms()), (WALL, 0), "it may be reverted at once");
+            for elapsed in [60_000, 75_000, 3_600_000, 30 * LEAP_MS] {
+                let read = anchor.read(elapsed, WALL + elapsed + leap);
+                assert_eq!(read, (WALL + elapsed, None), "{leap} at {elapsed}");
+                assert_eq!(anchor.held_ms(), leap);
+            }
+            let mut confirmed = anchor.clone();
+            confirmed.allow_leap();
+            let elapsed = 31 * LEAP_MS;
+            let followed = Some(ClockEvent::Followed(leap));
+            let read = confirmed.read(elapsed, WALL + elapsed + leap);
+            assert_eq!((read, confirmed.held_ms()), ((WALL + elapsed + leap, followed), 0));
+            // The permission was for one leap.
+            confirmed.read(elapsed, WALL + elapsed + 2 * leap);
+            let read = confirmed.read(elapsed + STEADY_MS, WALL + elapsed + STEADY_MS + 2 * leap);
+            assert_eq!(read.0, WALL + elapsed + STEADY_MS + leap);
+            // The clock was wrong, and was set.
+            let read = anchor.read(elapsed, WALL + elapsed);
+            assert_eq!((read, anchor.held_ms()), ((WALL + elapsed, None), 0));
+        }
+        let mut anchor = SlewedClock::at(WALL);
+        anchor.read(0, WALL + LEAP_MS);
+        let day = anchor.read(STEADY_MS, WALL + STEADY_MS + LEAP_MS);
+        assert_eq!(day, (WALL + STEADY_MS + LEAP_MS, Some(ClockEvent::Followed(LEAP_MS))));
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct Trust {
     elapsed_ms: i64,
     /// How far the clock is ahead because of a leap; 0 when it is trusted.
     ahead_ms: i64,
+    /// How far the wall clock is ahead because of a leap that the clock does not follow.
+    held_ms: i64,
 }
 
 impl Trust {
@@ -54,9 +56,14 @@ impl Trust {
                 if is_leap { mark.trusted_at.as_ms() } else { mark.trusted_at.as_ms().max(now_ms) }
             }
         };
-        let mut trust = Self { trusted_ms, elapsed_ms, ahead_ms: 0 };
+        let mut trust = Self { trusted_ms, elapsed_ms, ahead_ms: 0, held_ms: 0 };
         trust.read(elapsed_ms, now_ms);
         trust
+    }
+
+    /// How far the clock or the wall clock is ahead because of an unconfirmed leap.
+    fn doubted_ms(&self) -> i64 {
+        self.ahead_ms.max(self.held_ms)
     }
 
     /// The trusted time at this reading of both clocks.
@@ -80,17 +87,23 @@ impl Trust {
 impl TrustedClock {
     /// Starts from the state that the previous process stored, if there is one.
     pub(crate) fn start(clock: SharedClock, mark: Option<ClockMark>) -> Self {
-        let trust = Trust::start(mark, clock.elapsed_ms(), clock.now().as_ms());
-        log_leap(0, trust.ahead_ms);
+        let (elapsed_ms, now_ms) = (clock.elapsed_ms(), clock.now().as_ms());
+        let trust = Trust::start(mark, elapsed_ms, now_ms);
+        // A machine without a battery starts with a time of the past. The leap that corrects it is expected.
+        if mark.is_some_and(|mark| mark.trusted_at.as_ms() > now_ms) {
+            clock.allow_leap();
+        }
+        log_leap(0, trust.doubted_ms());
         Self { clock, trust: Mutex::new(trust) }
     }
 
     /// The time by which rows expire. It may go back with the server's time after a leap.
     pub(crate) fn now(&self) -> Timestamp {
         let mut trust = self.trust.lock().expect("nothing panics under this lock");
-        let before_ms = trust.ahead_ms;
+        let before_ms = trust.doubted_ms();
+        trust.held_ms = self.clock.held_ms();
         let now = trust.read(self.clock.elapsed_ms(), self.clock.now().as_ms());
-        let after_ms = trust.ahead_ms;
+        let after_ms = trust.doubted_ms();
         drop(trust);
         log_leap(before_ms, after_ms);
         Timestamp(now)
@@ -100,18 +113,21 @@ impl TrustedClock {
     pub(crate) fn leap(&self) -> Duration {
         self.now();
         let trust = self.trust.lock().expect("nothing panics under this lock");
-        Duration::from_millis(u64::try_from(trust.ahead_ms).unwrap_or(0))
+        Duration::from_millis(u64::try_from(trust.doubted_ms()).unwrap_or(0))
     }
 
     /// The state to store.
     pub(crate) fn mark(&self) -> ClockMark {
         self.now();
         let trust = self.trust.lock().expect("nothing panics under this lock");
-        ClockMark { trusted_at: Timestamp(trust.trusted_ms), in_doubt: trust.ahead_ms > 0 }
+        ClockMark { trusted_at: Timestamp(trust.trusted_ms), in_doubt: trust.doubted_ms() > 0 }
     }
 
     /// Trusts the server's current time.
     pub(crate) fn confirm(&self) {
+        if self.clock.held_ms() > 0 {
+            self.clock.allow_leap();
+        }
         let mut trust = self.trust.lock().expect("nothing panics under this lock");
         *trust = Trust::start(None, self.clock.elapsed_ms(), self.clock.now().as_ms());
         drop(trust);
@@ -124,8 +140,9 @@ fn log_leap(before_ms: i64, after_ms: i64) {
     if before_ms == 0 && after_ms > 0 {
         tracing::warn!(
             leap_ms = after_ms,
-            "the clock is further ahead than time can have passed: nothing is deleted for it. If it is \
-             right, run `notify-server confirm-clock`; if it is wrong, set it and restart the server"
+            "the clock is further ahead than time can have passed: nothing is deleted, expires or is sent \
+             for it. If it is right, run `notify-server confirm-clock`; if it is wrong, set it, and restart \
+             the server if it started with that time"
         );
     } else if before_ms > 0 && after_ms == 0 {
         tracing::info!("the clock is trusted again");
@@ -134,8 +151,11 @@ fn log_leap(before_ms: i64, after_ms: i64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
     use super::*;
-    use crate::clock::ManualClock;
+    use crate::clock::{Clock, ManualClock};
 
     const NOW: i64 = 1_780_000_000_000;
     const HOUR: i64 = 3_600_000;
@@ -184,6 +204,57 @@ mod tests {
             let trust = Trust::start(Some(mark), 5, NOW + stopped);
             let ahead = if is_leap { stopped } else { 0 };
             assert_eq!(trust.ahead_ms, ahead, "{in_doubt}, {stopped}");
+        }
+    }
+
+    /// A clock that does not follow a leap of its wall clock, like the machine's.
+    struct HeldClock {
+        clock: SharedClock,
+        held_ms: AtomicI64,
+        allowed: AtomicBool,
+    }
+
+    #[async_trait::async_trait]
+    impl Clock for HeldClock {
+        fn now(&self) -> Timestamp {
+            self.clock.now()
+        }
+
+        fn held_ms(&self) -> i64 {
+            self.held_ms.load(Ordering::SeqCst)
+        }
+
+        fn allow_leap(&self) {
+            self.allowed.store(true, Ordering::SeqCst);
+        }
+
+        async fn sleep_until(&self, until: Timestamp) {
+            self.clock.sleep_until(until).await;
+        }
+    }
+
+    #[test]
+    fn leap_that_is_not_followed_is_in_doubt_until_it_is_confirmed() {
+        let held = |mark| {
+            let (held_ms, allowed) = (AtomicI64::new(0), AtomicBool::new(false));
+            let clock: SharedClock = ManualClock::at(Timestamp(NOW));
+            let clock = Arc::new(HeldClock { clock, held_ms, allowed });
+            (TrustedClock::start(clock.clone(), mark), clock)
+        };
+        let (trusted, clock) = held(None);
+        clock.held_ms.store(YEAR, Ordering::SeqCst);
+        let mark = ClockMark { trusted_at: Timestamp(NOW), in_doubt: true };
+        assert_eq!((trusted.now(), trusted.mark()), (Timestamp(NOW), mark));
+        assert_eq!(trusted.leap(), Duration::from_secs(365 * 86_400));
+        assert!(!clock.allowed.load(Ordering::SeqCst));
+        trusted.confirm();
+        assert!(clock.allowed.load(Ordering::SeqCst));
+        clock.held_ms.store(0, Ordering::SeqCst);
+        assert_eq!(trusted.leap(), Duration::ZERO, "followed, or set back");
+        for (trusted_at, is_expected) in [(NOW - YEAR, false), (NOW, false), (NOW + YEAR, true)] {
+            let mark = ClockMark { trusted_at: Timestamp(trusted_at), in_doubt: false };
+            let allowed = held(Some(mark)).1.allowed.load(Ordering::SeqCst);
+            assert_eq!(allowed, is_expected, "the leap that corrects a clock of the past");
         }
     }
 

@@ -49,7 +49,7 @@ impl Outbound {
 }
 
 /// Notations of hosts that are this machine or a private network.
-pub(crate) const DISGUISES: [&str; 58] = [
+pub(crate) const DISGUISES: [&str; 66] = [
     "localhost",
     "LOCALHOST",
     "localhost.",
@@ -106,6 +106,14 @@ pub(crate) const DISGUISES: [&str; 58] = [
     "[::ffff:0:7f00:1]",
     "[::ffff:0:127.0.0.1]",
     "[64:ff9b:1::a00:1]",
+    "[64:ff9b::10.0.0.1]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[64:ff9b::a83f:8110]",
+    "[64:ff9b:1::127.0.0.1]",
+    "[64:ff9b:1:808:8:800::]",
+    "[64:ff9b:1:1::808:808]",
+    "[64:ff9b:0:1::808:808]",
+    "[64:ff9a::808:808]",
     "[2001:20::1]",
     "[4000::1]",
 ];
@@ -295,6 +303,9 @@ fn addresses_next_to_blocked_ranges_are_public() {
         "2001:4860::8888",
         "2003::1",
         "::ffff:1.1.1.1",
+        "64:ff9b::1.1.1.1",
+        "64:ff9b::a83f:810f",
+        "64:ff9b:1::1.1.1.1",
     ];
     for row in rows {
         assert!(is_public(row.parse().unwrap()), "{row}");
@@ -310,12 +321,16 @@ async fn names_are_judged_by_their_addresses() {
     let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 443));
     let six = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
     let resolver = Arc::new(TestResolver::default());
-    let rows: [Row; 6] = [
+    let translated = "[64:ff9b::1.1.1.1]:443".parse::<SocketAddr>().unwrap();
+    let hidden = "[64:ff9b::10.0.0.1]:443".parse::<SocketAddr>().unwrap();
+    let rows: [Row; 8] = [
         ("public", vec![public], Some(vec![public])),
         ("private", vec![private], None),
         ("mapped", vec![mapped], None),
         ("all-private", vec![six, private, mapped], None),
         ("mixed", vec![six, public, private], Some(vec![public])),
+        ("behind-nat64", vec![translated], Some(vec![translated])),
+        ("hidden-by-nat64", vec![hidden], None),
         ("mixed-last", vec![public, private], Some(vec![public])),
     ];
     for (name, answer, _) in &rows {

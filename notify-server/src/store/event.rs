@@ -17,8 +17,8 @@ use crate::store::sql::row::{count_at, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, WriteScope, params};
 use crate::store::{
-    AppNo, Change, DeviceKey, MESSAGES_KEPT_MS, NotificationNo, Operation, PageRequest, Store,
-    StoreError, UserNo, user,
+    AppNo, Change, DeviceKey, MESSAGES_KEPT_MS, NotificationNo, Operation, Store, StoreError,
+    UserNo, user,
 };
 
 /// The number of events of an application that a trim keeps. An endpoint can fall behind
@@ -104,16 +104,16 @@ pub struct EventRecord {
 pub enum EventCursor {
     /// After the last event that exists now.
     End,
-    /// After the event with this cursor. A text that is not a cursor of an event is refused
-    /// ([`StoreError::Refused`]).
+    /// After the event with this cursor. A text that is not a cursor of an event is an unknown position
+    /// ([`EventPage::reset`]).
     After(String),
 }
 
 /// The next events of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
-    /// Whether events after the requested position are missing, because they expired or were never
-    /// written. The page then begins with the oldest event that exists.
+    /// Whether the requested position is unknown, or events after it are missing, because they expired or
+    /// were never written. The page then begins with the oldest event that exists.
     pub reset: bool,
     /// The events, oldest first.
     pub events: Vec<EventRecord>,
@@ -299,15 +299,12 @@ fn read(
         .optional()?
         .unwrap_or(0);
     let requested = match from {
-        EventCursor::End => last,
-        EventCursor::After(cursor) => {
-            let page = PageRequest { limit: 1, cursor: Some(cursor.clone()) };
-            cursors.decode_number(&page)?.unwrap_or(last)
-        }
+        EventCursor::End => Some(last),
+        EventCursor::After(cursor) => cursors.number_of(cursor),
     };
     // A number above the last one was assigned before the database was restored from a backup.
-    let reset = requested < floor || requested > last;
-    let after = if reset { floor } else { requested };
+    let known = requested.filter(|requested| (floor..=last).contains(requested));
+    let (reset, after) = (known.is_none(), known.unwrap_or(floor));
     let limit = i64::from(EVENTS_PER_READ_MAX);
     let rows = connection
         .prepare_cached(&format!(

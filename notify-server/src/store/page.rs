@@ -70,9 +70,14 @@ impl CursorCodec {
 
     /// Decodes the cursor of a list that is sorted by a number; `None` for the first page.
     pub(super) fn decode_number(self, page: &PageRequest) -> Result<Option<i64>, StoreError> {
-        let Some(position) = self.decode_request(page)? else { return Ok(None) };
-        let bytes = position.try_into().map_err(|_| invalid_cursor())?;
-        Ok(Some(i64::from_be_bytes(bytes)))
+        let Some(cursor) = &page.cursor else { return Ok(None) };
+        self.number_of(cursor).map(Some).ok_or_else(invalid_cursor)
+    }
+
+    /// The number that a cursor contains; `None` if it does not belong to this list.
+    pub(super) fn number_of(self, cursor: &str) -> Option<i64> {
+        let bytes = self.decode(cursor)?.try_into().ok()?;
+        Some(i64::from_be_bytes(bytes))
     }
 
     /// Decodes the cursor of a list that is sorted by a text; `None` for the first page. The checksum is

@@ -8,6 +8,8 @@
 //! | `POST /failures` | `{failure, device_id, times}` or `{failure, platform}` |
 //! | `DELETE /failures` | ends all failures |
 //! | `POST /advance` | `{seconds}`; `{"now": unix ms}` |
+//!
+//! Like the control API of the sandbox, it refuses requests of web pages.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +18,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::uri::Authority;
+use http::{HeaderMap, StatusCode, Uri};
 use notify_core::Platform;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -76,7 +79,7 @@ impl Control {
     pub fn start(listener: TcpListener, server: &Arc<TestServer>) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
         // Open connections keep the routes, and must not keep the server.
-        let routes = routes(Arc::downgrade(server));
+        let routes = routes(address, Arc::downgrade(server));
         let serving = tokio::spawn(warp::serve(routes).incoming(listener).run());
         Ok(Self { address, serving })
     }
@@ -95,6 +98,7 @@ impl Drop for Control {
 }
 
 fn routes(
+    address: SocketAddr,
     server: Weak<TestServer>,
 ) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone + Send + Sync + 'static {
     let server = warp::any().map(move || Weak::clone(&server));
@@ -132,7 +136,38 @@ fn routes(
             Ok(json!({}))
         })
     });
-    delivered.or(forget).or(advance).or(fail).or(recover).recover(rejected)
+    let calls = delivered.or(forget).or(advance).or(fail).or(recover);
+    own_caller(address).and(calls).recover(rejected)
+}
+
+/// A request that [`notify_sandbox::refusal`] refuses.
+#[derive(Debug)]
+struct Foreign(&'static str);
+
+impl warp::reject::Reject for Foreign {}
+
+/// Rejects the requests of web pages.
+fn own_caller(
+    address: SocketAddr,
+) -> impl Filter<Extract = (), Error = warp::Rejection> + Clone + Send + Sync + 'static {
+    let authority = warp::host::optional();
+    authority
+        .and(warp::header::headers_cloned())
+        .and_then(move |authority: Option<Authority>, headers: HeaderMap| async move {
+            let uri = authority.map_or_else(Uri::default, |authority| {
+                Uri::builder()
+                    .scheme("http")
+                    .authority(authority)
+                    .path_and_query("/")
+                    .build()
+                    .unwrap_or_default()
+            });
+            match notify_sandbox::refusal(address, &uri, &headers) {
+                Some(error) => Err(warp::reject::custom(Foreign(error))),
+                None => Ok(()),
+            }
+        })
+        .untuple_one()
 }
 
 /// The body. Its content type is ignored.
@@ -221,7 +256,9 @@ fn errors(error: &str) -> Value {
 }
 
 async fn rejected(rejection: warp::Rejection) -> Result<impl Reply, Infallible> {
-    let (status, error) = if rejection.is_not_found() {
+    let (status, error) = if let Some(Foreign(error)) = rejection.find() {
+        (StatusCode::FORBIDDEN, (*error).to_owned())
+    } else if rejection.is_not_found() {
         (StatusCode::NOT_FOUND, "no such path".to_owned())
     } else if rejection.find::<warp::reject::MethodNotAllowed>().is_some() {
         (StatusCode::METHOD_NOT_ALLOWED, "no such method on this path".to_owned())

@@ -16,11 +16,13 @@ async fn without_a_valid_key_every_v1_path_is_401_before_any_other_check() {
     const REFUSED: &str = "missing or invalid API key";
     const MISPLACED: &str =
         "missing or invalid API key: send it in the header X-API-Key, not in Authorization";
+    const ADMIN_KEY: &str = "missing or invalid API key: an admin key opens only /admin/v1";
     let callers = [
         (server.anonymous(), REFUSED),
         (Caller::app(server.origin(), &mutated), REFUSED),
         (Caller::app(server.origin(), &unknown), REFUSED),
-        (Caller::app(server.origin(), server.admin_key()), REFUSED),
+        (Caller::app(server.origin(), server.admin_key()), ADMIN_KEY),
+        (Caller::admin(server.origin(), server.admin_key()), ADMIN_KEY),
         (Caller::admin(server.origin(), server.api_key()), MISPLACED),
         (
             Caller::with_header(server.origin(), "authorization", format!("bearer {mutated}")),
@@ -40,8 +42,46 @@ async fn without_a_valid_key_every_v1_path_is_401_before_any_other_check() {
             answer.rejected(401, &[refused]);
         }
         let answer = caller.get("/admin/v1/nowhere").await;
-        answer.rejected(401, &["missing or invalid admin key"]);
+        if refused == ADMIN_KEY {
+            answer.is(404);
+        } else {
+            answer.rejected(401, &["missing or invalid admin key"]);
+        }
     }
+}
+
+/// Behind a proxy with its own authentication, `Authorization` has the credentials of the proxy.
+#[tokio::test]
+async fn an_admin_key_in_x_api_key_is_accepted() {
+    let server = TestServer::without_providers().await;
+    let key = server.admin_key();
+    let unknown = format!("na_{}", "0".repeat(key.len() - 3));
+    let basic = "Basic dXNlcjpwYXNzd29yZA==".to_owned();
+    let rows = [
+        (None, Some(key), 200),
+        (Some(basic.clone()), Some(key), 200),
+        (Some("Bearer token-of-the-proxy".to_owned()), Some(key), 200),
+        (Some(format!("Bearer {key}")), None, 200),
+        (Some(format!("Bearer {key}")), Some(server.api_key()), 200),
+        (Some(format!("Bearer {key}")), Some(&*unknown), 200),
+        (Some(format!("Bearer {unknown}")), Some(key), 401),
+        (Some(basic.clone()), Some(server.api_key()), 401),
+        (Some(basic), None, 401),
+        (Some(format!("Basic {key}")), None, 401),
+    ];
+    for (authorization, api_key, status) in rows {
+        let mut request = server.anonymous().request(Method::GET, "/admin/v1/apps");
+        for (name, value) in [("authorization", authorization.as_deref()), ("x-api-key", api_key)] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        let answer = Response::of(request).await;
+        assert_eq!(answer.status, status, "{authorization:?} {api_key:?}: {}", answer.text);
+    }
+    // The other APIs take no admin key.
+    let device = server.anonymous().request(Method::POST, "/device/v1/devices");
+    Response::of(device.header("x-api-key", key)).await.is(401);
 }
 
 #[tokio::test]
@@ -154,11 +194,11 @@ async fn the_reference_page_loads_nothing_from_other_origins() {
     let policy = page.header("content-security-policy");
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     assert!(!page.text.contains("//"), "{}", page.text);
-    let parts = page.text.split('"').filter(|part| part.starts_with("/docs/"));
+    let parts = page.text.split('"').filter(|part| part.starts_with("docs/"));
     let parts: Vec<&str> = parts.collect();
     assert_eq!(parts.len(), 4, "{parts:?}");
     for part in parts {
-        server.anonymous().get(part).await.is(200);
+        server.anonymous().get(&format!("/{part}")).await.is(200);
     }
     server.anonymous().get("/docs/swagger-initializer.js").await.is(404);
 }
@@ -168,9 +208,9 @@ async fn the_root_redirects_browsers_to_the_reference_page() {
     let server = TestServer::without_providers().await;
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     let http = http.build().unwrap();
-    for path in ["/", "/docs/"] {
+    for (path, location) in [("/", "docs"), ("/docs/", "../docs")] {
         let answer = http.get(format!("{}{path}", server.origin())).send().await.unwrap();
         assert_eq!(answer.status(), 303);
-        assert_eq!(answer.headers()["location"], "/docs");
+        assert_eq!(answer.headers()["location"], location);
     }
 }

@@ -165,6 +165,30 @@ async fn a_key_without_the_scope_devices_does_not_read_addresses() {
     }
 }
 
+#[tokio::test]
+async fn a_key_that_may_not_change_urls_does_not_read_their_secrets() {
+    let server = TestServer::without_providers().await;
+    let feed = json!({"name": "f", "url": "https://news.example/rss?page=1&key=s3cret"});
+    server.caller().post("/v1/feeds", &feed).await.ok();
+    let hook = json!({"url": "https://hooks.example/in?token=s3cret", "events": []});
+    let hook = server.caller().post("/v1/webhooks", &hook).await.id();
+    let hook = format!("/v1/webhooks/{hook}");
+    let feeds = ("/v1/feeds", "content", "https://news.example/rss?page=hidden&key=hidden");
+    let hooks = ("/v1/webhooks", "webhooks", "https://hooks.example/in?token=hidden");
+    for (path, scope, hidden) in [feeds, hooks, (&*hook, hooks.1, hooks.2)] {
+        let blind: Vec<&str> = ["read", "send", "devices", "content", "webhooks"]
+            .into_iter()
+            .filter(|held| *held != scope)
+            .collect();
+        let answer = caller_with_scopes(&server, &blind).await.get(path).await;
+        assert!(!answer.text.contains("s3cret"), "{}", answer.text);
+        assert!(answer.text.contains(hidden), "{}", answer.text);
+        for sighted in [caller_with_scopes(&server, &["read", scope]).await, server.caller()] {
+            assert!(sighted.get(path).await.text.contains("s3cret"), "{path}");
+        }
+    }
+}
+
 const HOUR_MS: i64 = 3_600_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 const UNKNOWN: &[&str] = &["missing or invalid API key"];

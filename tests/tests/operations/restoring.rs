@@ -197,6 +197,8 @@ fn unusable_files(made: &BackedUp) -> Result<Vec<(PathBuf, &'static str)>> {
         select 9001, 'later', applied_on, checksum from refinery_schema_history limit 1";
     let moved = "insert into moves (no, state, id, place, at)
         values (1, 'left', zeroblob(16), 'postgres://there', 0)";
+    let trigger = "create trigger spy after insert on admin_keys
+        begin delete from apps; end";
     Ok(vec![
         (folder.join("absent.db"), "cannot be read"),
         (folder.to_owned(), "is not a file"),
@@ -208,6 +210,12 @@ fn unusable_files(made: &BackedUp) -> Result<Vec<(PathBuf, &'static str)>> {
         (logged, "make a backup with `notify-server backup`"),
         (with_sql("newer.db", newer)?, "written by a newer notify-server (schema 9001;"),
         (with_sql("moved.db", moved)?, "this database was moved to postgres://there"),
+        (with_sql("trigger.db", trigger)?, "foreign trigger spy"),
+        (with_sql("view.db", "create view spy as select 1")?, "foreign view spy"),
+        (with_sql("table.db", "create table spy (a integer)")?, "foreign table spy"),
+        (with_sql("index.db", "create index spy on apps (name)")?, "foreign index spy"),
+        (with_sql("missing.db", "drop table audit")?, "missing table audit"),
+        (with_sql("changed.db", "alter table apps add column spy integer")?, "changed table apps"),
         (made.data().join("notify.db"), "make a backup with `notify-server backup`"),
     ])
 }

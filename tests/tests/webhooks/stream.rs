@@ -55,11 +55,73 @@ async fn a_stream_resumes_exactly_where_it_ended() -> Result<()> {
     open_one(&caller, "first").await?;
     let first = opened.next().await?.context("an event")?;
     assert_eq!(first.kind, "engagement.opened", "nothing of another type before it");
-    for query in ["?cursor=nonsense", "?types=nonsense", "?other=1"] {
+    for query in ["?types=nonsense", "?other=1"] {
         let refused = get(at, query, None).await?;
         assert_eq!(refused.status(), 400, "{query}");
     }
     drop(opened);
+    server.stop().await;
+    Ok(())
+}
+
+/// A client repeats the last id that it saw for as long as it lives, so an error would end its stream for ever.
+#[tokio::test]
+async fn an_unknown_position_is_a_reset_and_not_an_error() -> Result<()> {
+    let server = TestServer::start().await;
+    let at = Endpoint { origin: server.origin(), key: server.api_key() };
+    let (app, _) = server.create_app("other").await;
+    let key = server.admin().post(&format!("/admin/v1/apps/{app}/keys"), &json!({})).await.ok();
+    let key = key["api_key"].as_str().context("a key")?;
+    let foreign_at = Endpoint { origin: server.origin(), key };
+    let foreign = Reading::open(foreign_at, "", None).await?.place().await?;
+    let own = Reading::open(at, "", None).await?.place().await?;
+    let long = "9".repeat(4_000);
+    for unknown in ["nonsense", "0", "-1", "99999999999999999999", "%00", &*long, &*foreign] {
+        let query = format!("?cursor={unknown}");
+        for (query, last) in [("", Some(unknown)), (&*query, None), (&*query, Some(""))] {
+            let mut stream = open_in_turn(at, query, last).await?;
+            let first = stream.next().await?.context("an event")?;
+            assert_eq!(first.kind, "reset", "{query} {last:?}");
+            assert_eq!(first.data, json!({"type": "reset"}));
+        }
+    }
+    // The header counts before the query. Without a position, the stream begins with new events.
+    let answer = poll(&server.caller()).await?;
+    for (query, last) in
+        [("?cursor=nonsense", Some(&*own)), ("", None), ("", Some("")), ("?cursor=", None)]
+    {
+        let mut stream = open_in_turn(at, query, last).await?;
+        server.caller().post(&answer, &json!({})).await.ok();
+        let first = stream.next().await?.context("an event")?;
+        assert_ne!(first.kind, "reset", "{query} {last:?}");
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// Opens a stream as soon as the server has noticed that earlier ones were dropped.
+async fn open_in_turn(at: Endpoint<'_>, query: &str, last: Option<&str>) -> Result<Reading> {
+    let opened = async {
+        loop {
+            if let Ok(reading) = Reading::open(at, query, last).await {
+                return reading;
+            }
+        }
+    };
+    Ok(tokio::time::timeout(Duration::from_secs(45), opened).await?)
+}
+
+/// nginx holds a response back until its buffer is full, unless the response forbids it.
+#[tokio::test]
+async fn no_proxy_may_hold_back_or_change_a_stream() -> Result<()> {
+    let server = TestServer::start().await;
+    let at = Endpoint { origin: server.origin(), key: server.api_key() };
+    let mut answer = get(at, "", None).await?;
+    assert_eq!(answer.headers()["x-accel-buffering"], "no");
+    assert_eq!(answer.headers()["cache-control"], "no-store, no-transform");
+    let first = answer.chunk().await?.context("a comment at once")?;
+    assert!(first.starts_with(b":\nid: "), "{first:?}");
+    drop(answer);
     server.stop().await;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::{HeaderValue, Uri, header};
+use http::{HeaderValue, StatusCode, header};
 use utoipa_swagger_ui::Config;
 use warp::Reply;
 use warp::reply::Response;
@@ -23,19 +23,19 @@ const PAGE: &str = r#"<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Notify: API reference</title>
-<link rel="icon" href="/docs/favicon-32x32.png">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" href="docs/favicon-32x32.png">
+<link rel="stylesheet" href="docs/swagger-ui.css">
 </head>
 <body>
-<div id="swagger-ui"><noscript>The same as JSON: <a href="/openapi.json">openapi.json</a></noscript></div>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script src="/docs/start.js"></script>
+<div id="swagger-ui"><noscript>The same as JSON: <a href="openapi.json">openapi.json</a></noscript></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
 </body>
 </html>
 "#;
 
 const START_NAME: &str = "start.js";
-const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', \
+const START: &str = "SwaggerUIBundle({ url: 'openapi.json', dom_id: '#swagger-ui', \
     deepLinking: true, validatorUrl: null });\n";
 
 /// The files of Swagger UI that `/docs` needs. Other files of Swagger UI are not served.
@@ -55,10 +55,14 @@ pub(crate) async fn page(_: RequestCtx) -> Result<Response, ApiError> {
     Ok(with_policy(page, "text/html; charset=utf-8"))
 }
 
-/// `GET /` and `GET /docs/`: redirects people who open the server in a browser to the page.
-pub(crate) async fn redirect(_: RequestCtx) -> Result<Response, ApiError> {
-    let redirect = warp::redirect::see_other(Uri::from_static("/docs"));
-    Ok(with_policy(redirect.into_response(), "text/html; charset=utf-8"))
+/// `GET /` and `GET /docs/`: redirects people who open the server in a browser to the page. The address is
+/// relative (RFC 9110 section 10.2.2), like the links of the page: a proxy may serve all below a prefix.
+pub(crate) async fn redirect(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let page = if ctx.parts.uri.path() == "/" { "docs" } else { "../docs" };
+    let mut redirect =
+        with_policy(StatusCode::SEE_OTHER.into_response(), "text/html; charset=utf-8");
+    redirect.headers_mut().insert(header::LOCATION, HeaderValue::from_static(page));
+    Ok(redirect)
 }
 
 /// `GET /docs/{file}`.

@@ -52,6 +52,7 @@ const READ_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// All open streams.
 pub(crate) struct Streams {
@@ -140,17 +141,17 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
 /// Opens a stream of an application, with the query and the `Last-Event-ID` of the request.
 ///
 /// # Errors
-/// 400 for an invalid query or cursor, 429 if there are too many streams.
+/// 400 for an invalid query, 429 if there are too many streams.
 pub(crate) async fn open(
     ctx: &RequestCtx,
     app: AppNo,
     reader: StreamReader,
 ) -> Result<Response, ApiError> {
     let query = StreamQuery::parse(&ctx.query()?, ctx.received_at)?;
-    let last_id = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
-    let last_id =
-        last_id.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
-    let cursor = last_id.filter(|id| !id.is_empty()).map(str::to_owned).or(query.cursor);
+    let last_id = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::as_bytes);
+    // An id that is no cursor is an unknown position, whatever its bytes are.
+    let last_id = last_id.map(|id| String::from_utf8_lossy(id).into_owned());
+    let cursor = [last_id, query.cursor].into_iter().flatten().find(|cursor| !cursor.is_empty());
     let api = ctx.api.clone();
     let permit = api
         .streams
@@ -164,7 +165,7 @@ pub(crate) async fn open(
     // The subscription starts before the first read, so that no event written after the read is
     // missed.
     let events_written = api.webhooks.notifier().subscribe(app);
-    // The first read precedes the head of the response, so that an invalid cursor gets 400.
+    // The first read precedes the head of the response, so that its error has a status.
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
@@ -175,7 +176,10 @@ pub(crate) async fn open(
     let mut response = warp::reply::stream(chunks).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // No proxy may hold the events back: `no-transform` keeps proxies from compressing them, and nginx
+    // does not buffer a response with `X-Accel-Buffering: no`.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(response)
 }
 

@@ -1,7 +1,8 @@
 //! Feeds: creating, listing and checking them. Enrichment fetches them.
 
 use notify_core::{
-    FeedCheck, FeedCreated, FeedId, FeedList, FeedToCheck, NewFeed, NoQuery, PageQuery, Success,
+    Feed, FeedCheck, FeedCreated, FeedId, FeedList, FeedToCheck, KeyScope, NewFeed, NoQuery,
+    PageQuery, Success,
 };
 use uuid::Uuid;
 
@@ -41,7 +42,11 @@ pub(crate) async fn list(
     query: PageQuery,
 ) -> Result<JsonReply<FeedList>, ApiError> {
     let page = ctx.api.store.list_feeds(ctx.app_no(), page_request(query)).await?;
-    Ok(JsonReply::ok(FeedList { feeds: page.rows, next_cursor: page.next }))
+    // Urls of feeds often contain keys.
+    let is_open = ctx.has_scope(KeyScope::Content);
+    let readable = |feed: Feed| if is_open { feed } else { feed.without_secrets() };
+    let feeds = page.rows.into_iter().map(readable).collect();
+    Ok(JsonReply::ok(FeedList { feeds, next_cursor: page.next }))
 }
 
 /// `DELETE /v1/feeds/{id}`.

@@ -1,7 +1,7 @@
 //! The management of outgoing webhooks. The webhook engine sends the messages.
 
 use notify_core::{
-    NewWebhook, NoBody, NoQuery, PageQuery, Success, Timestamp, Webhook, WebhookAttempt,
+    KeyScope, NewWebhook, NoBody, NoQuery, PageQuery, Success, Timestamp, Webhook, WebhookAttempt,
     WebhookAttemptList, WebhookChange, WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
     WebhookRecovered,
 };
@@ -39,13 +39,20 @@ pub(crate) async fn list(
 ) -> Result<JsonReply<WebhookList>, ApiError> {
     let page =
         ctx.api.store.list_webhooks(ctx.app_no(), page_request(query), ctx.received_at).await?;
-    Ok(JsonReply::ok(WebhookList { webhooks: page.rows, next_cursor: page.next }))
+    let webhooks = page.rows.into_iter().map(|webhook| as_readable(&ctx, webhook)).collect();
+    Ok(JsonReply::ok(WebhookList { webhooks, next_cursor: page.next }))
 }
 
 /// `GET /v1/webhooks/{id}`.
 pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Webhook>, ApiError> {
     let id = ctx.id("id")?;
-    Ok(JsonReply::ok(ctx.api.store.webhook(ctx.app_no(), id, ctx.received_at).await?))
+    let webhook = ctx.api.store.webhook(ctx.app_no(), id, ctx.received_at).await?;
+    Ok(JsonReply::ok(as_readable(&ctx, webhook)))
+}
+
+/// A webhook without the secrets in its url, unless the caller may change it.
+fn as_readable(ctx: &RequestCtx, webhook: Webhook) -> Webhook {
+    if ctx.has_scope(KeyScope::Webhooks) { webhook } else { webhook.without_secrets() }
 }
 
 /// `PATCH /v1/webhooks/{id}`.

@@ -30,6 +30,7 @@ use crate::api::router::{Endpoint, RequestBody, placeholder, segments};
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
 const ADMIN_KEY: &str = "admin_key";
+const ADMIN_KEY_HEADER: &str = "admin_key_header";
 const PUBLISHABLE_KEY: &str = "publishable_key";
 const DEVICE_SECRET: &str = "device_secret";
 
@@ -149,6 +150,7 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
             API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             PUBLISHABLE_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             ADMIN_KEY: { "type": "http", "scheme": "bearer" },
+            ADMIN_KEY_HEADER: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             DEVICE_SECRET: { "type": "apiKey", "in": "header", "name": "X-Device-Secret" },
         },
     });
@@ -160,7 +162,8 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
             "description": "Push notifications and their enrichment. `/v1` is the API of \
                 applications; it takes an API key in the header `X-API-Key`. `/device/v1` is the API of \
                 apps for their own device; it takes a publishable key in the same header. `/admin/v1` is \
-                the API of administrators; it takes an admin key as `Authorization: Bearer`. All their \
+                the API of administrators; it takes an admin key as `Authorization: Bearer` or, \
+                behind a proxy that uses `Authorization` itself, in the header `X-API-Key`. All their \
                 responses other than 200 are `{\"errors\": [string]}`. In requests, `null` means \
                 that a field is absent; as the value of an attribute, it removes the attribute. For \
                 optional texts other than ids, `\"\"` means the same as `null`.",
@@ -215,13 +218,14 @@ fn operation(route: &Endpoint) -> Value {
         operation["requestBody"] =
             json!({ "required": required, "content": { media_type: content } });
     }
-    let schemes = security_schemes(route.path);
-    if !schemes.is_empty() {
+    let alternatives = security_schemes(route.path);
+    if !alternatives.is_empty() {
         // OpenAPI 3.1 lists here what a credential of any scheme must allow.
         let scopes: Vec<KeyScope> = scope_of(route).into_iter().collect();
-        let all: Map<String, Value> =
-            schemes.iter().map(|scheme| ((*scheme).to_owned(), json!(scopes))).collect();
-        operation["security"] = json!([all]);
+        let requirement = |schemes: &&[&str]| -> Map<String, Value> {
+            schemes.iter().map(|scheme| ((*scheme).to_owned(), json!(scopes))).collect()
+        };
+        operation["security"] = alternatives.iter().map(requirement).collect();
     }
     operation
 }
@@ -262,7 +266,7 @@ fn parameters(route: &Endpoint) -> Vec<Value> {
 
 /// Whether the request accepts an `Idempotency-Key`.
 fn takes_idempotency_key(route: &Endpoint) -> bool {
-    route.method == Method::POST && security_schemes(route.path) == [API_KEY]
+    route.method == Method::POST && security_schemes(route.path) == [[API_KEY]]
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
@@ -333,15 +337,15 @@ fn caller_id() -> Value {
     })
 }
 
-/// The credentials that a request needs, all together.
-fn security_schemes(template: &str) -> &'static [&'static str] {
+/// The credentials that a request needs: one of the lists, and everything in it.
+fn security_schemes(template: &str) -> &'static [&'static [&'static str]] {
     let has_device = template.contains("{device_id}");
     match segments(template).next() {
-        Some("v1") => &[API_KEY],
-        Some("admin") => &[ADMIN_KEY],
-        Some("device") if has_device => &[PUBLISHABLE_KEY, DEVICE_SECRET],
-        Some("device") => &[PUBLISHABLE_KEY],
-        Some("web") if has_device => &[DEVICE_SECRET],
+        Some("v1") => &[&[API_KEY]],
+        Some("admin") => &[&[ADMIN_KEY], &[ADMIN_KEY_HEADER]],
+        Some("device") if has_device => &[&[PUBLISHABLE_KEY, DEVICE_SECRET]],
+        Some("device") => &[&[PUBLISHABLE_KEY]],
+        Some("web") if has_device => &[&[DEVICE_SECRET]],
         _ => &[],
     }
 }

@@ -88,9 +88,7 @@ impl Pipeline {
     }
 
     async fn authenticate_admin(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let key = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
-        let hash = key.and_then(|key| key_hash(KeyKind::Admin, key));
-        let hash = hash.ok_or(ApiError::AdminUnauthorized)?;
+        let hash = admin_key_hash(headers).ok_or(ApiError::AdminUnauthorized)?;
         let key = self.key_cache.admin_key(hash, self.api.clock.now()).await?;
         key.map(Caller::Admin).ok_or(ApiError::AdminUnauthorized)
     }
@@ -105,14 +103,26 @@ impl Pipeline {
     }
 }
 
+/// The hash of the admin key of a request: the bearer token, or else the key in `X-API-Key`. Behind a proxy
+/// with its own authentication, `Authorization` has the credentials of the proxy.
+fn admin_key_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
+    let keys = [token, single_value(headers, &API_KEY)];
+    keys.into_iter().flatten().find_map(|key| key_hash(KeyKind::Admin, key))
+}
+
 /// The error of a request without an API key in the header `X-API-Key`. Its text differs if the
-/// caller sent an API key as a bearer token, which is the place of admin keys, or a publishable key.
+/// caller sent an API key as a bearer token, or a key of another kind.
 fn missing_api_key(headers: &HeaderMap) -> ApiError {
     let key = single_value(headers, &API_KEY);
-    if key.is_some_and(|key| key.starts_with(KeyKind::Publishable.prefix())) {
+    let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
+    let is_of = |kind: KeyKind| key.or(token).is_some_and(|key| key.starts_with(kind.prefix()));
+    if is_of(KeyKind::Publishable) {
         return ApiError::PublishableKeyMisplaced;
     }
-    let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
+    if is_of(KeyKind::Admin) {
+        return ApiError::AdminKeyMisplaced;
+    }
     let is_misplaced = !headers.contains_key(&API_KEY)
         && token.is_some_and(|token| token.starts_with(KeyKind::Api.prefix()));
     if is_misplaced { ApiError::ApiKeyAsBearer } else { ApiError::Unauthorized }

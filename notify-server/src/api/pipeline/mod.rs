@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use warp::Reply;
@@ -39,7 +39,7 @@ use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
-use crate::api::server::{ResponseBody, network};
+use crate::api::server::{RequestStream, ResponseBody, network};
 use crate::store::audit::{record_next_write, with_audit};
 use crate::store::with_deadline;
 
@@ -97,7 +97,7 @@ impl Pipeline {
     /// is not read before every check of the head has passed.
     pub(crate) async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<&mut RequestStream>,
         peer: IpAddr,
         port: Port,
     ) -> Response<ResponseBody> {
@@ -226,7 +226,7 @@ impl Pipeline {
     async fn read_body(
         &self,
         method: &Method,
-        incoming: Incoming,
+        incoming: &mut RequestStream,
         caller: &Caller,
         owner: Owner,
     ) -> Result<RequestBody, ApiError> {

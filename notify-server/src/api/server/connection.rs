@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::api::json_reply::JSON_CONTENT_TYPE;
 use crate::api::pipeline::{HEADER_BYTES_MAX, HEADERS_MAX, NO_STORE, Port};
+use crate::api::server::request_stream::{RequestStream, expects_continue, until_closing};
 use crate::api::server::transfer::Transfers;
 use crate::api::server::{Builder, ConnPermit, Limits, MinRate, ServerState, StreamExecutor};
 
@@ -106,14 +107,27 @@ async fn drive<S>(
     let io = TokioIo::new(MonitoredIo::new(stream, timeouts.clone()));
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let (pipeline, timeouts) = (state.pipeline.clone(), timeouts.clone());
-        let is_http2 = request.version() == http::Version::HTTP_2;
-        timeouts.record_request_start(is_http2);
-        let guard = InFlight(timeouts);
+        let version = request.version();
+        let is_http2 = version == http::Version::HTTP_2;
+        let is_continue_expected = expects_continue(request.headers());
+        let guard = InFlight::start(timeouts.clone(), is_http2);
         let token = state.requests.token();
         // Over HTTP/1, which has one response at a time, the socket shows whether the client reads.
         let transfers = is_http2.then(|| transfers.clone());
+        let closing = state.closing.clone();
         async move {
+            let (parts, incoming) = request.into_parts();
+            let mut stream = RequestStream::new(incoming);
+            let request = http::Request::from_parts(parts, &mut stream);
             let mut response = pipeline.handle(request, peer, port).await;
+            let headers = response.headers_mut();
+            if let Some(discarding) = stream.discard(version, is_continue_expected, headers) {
+                let in_flight = InFlight::start(timeouts, is_http2);
+                tokio::spawn(async move {
+                    until_closing(discarding, &closing).await;
+                    drop(in_flight);
+                });
+            }
             let body = response.body_mut();
             if let Some(transfers) = transfers {
                 body.track(transfers.start());
@@ -179,6 +193,13 @@ pub(crate) async fn after(token: &CancellationToken, pause: Duration) {
 /// A guard that counts a request as in flight until the guard is dropped. It is also dropped when
 /// the client disconnects.
 struct InFlight(Arc<ConnTimeouts>);
+
+impl InFlight {
+    fn start(timeouts: Arc<ConnTimeouts>, is_http2: bool) -> Self {
+        timeouts.record_request_start(is_http2);
+        Self(timeouts)
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {

@@ -13,6 +13,7 @@
 //! the limits are reset.
 
 mod connection;
+mod request_stream;
 mod transfer;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
 pub(crate) use self::connection::after;
+pub(crate) use self::request_stream::RequestStream;
 pub(crate) use self::transfer::{MinRate, ResponseBody};
 use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline, Port};
 use crate::config::Networks;

@@ -1,7 +1,7 @@
 //! Migrations. One transaction applies and records all missing migrations, so that a crash leaves
 //! either the old or the new version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::path::Path;
 
@@ -139,6 +139,29 @@ fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
 fn has_tables_of(connection: &Connection, version: i32) -> Result<bool> {
     let file_schema = schema(connection)?;
     Ok(schema_of(version)?.iter().all(|(name, shape)| file_schema.get(name) == Some(shape)))
+}
+
+/// The most differences that [`differences`] names.
+const DIFFERENCES_MAX: usize = 10;
+
+/// What distinguishes the schema of a database from that of a version: foreign, missing and changed tables,
+/// indexes, triggers and views.
+pub(super) fn differences(connection: &Connection, version: i32) -> Result<Vec<String>> {
+    let (found, expected) = (schema(connection)?, schema_of(version)?);
+    // Servers before schema 11 could end between a migration and its record.
+    if found == schema_of(version + 1).unwrap_or_default() {
+        return Ok(Vec::new());
+    }
+    let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+    let compared = names.into_iter().filter_map(|object @ (kind, name)| {
+        let problem = match (found.get(object), expected.get(object)) {
+            (Some(_), None) => "foreign",
+            (None, Some(_)) => "missing",
+            (found, expected) => (found != expected).then_some("changed")?,
+        };
+        Some(format!("{problem} {kind} {name}"))
+    });
+    Ok(compared.take(DIFFERENCES_MAX).collect())
 }
 
 /// The tables and indexes of a version.

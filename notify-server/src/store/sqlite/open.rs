@@ -178,7 +178,7 @@ pub(super) fn lock_server(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Adds a suffix to a path: `notify.db` and `lock` result in `notify.db.lock`.
-fn with_suffix(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(ending);
@@ -188,9 +188,20 @@ fn with_suffix(path: &Path, ending: &str) -> PathBuf {
 /// Opens a file, or creates one that only its owner may read and write. SQLite uses the same mode
 /// for its log.
 pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = private();
+    options.create(true).truncate(false).open(path)
+}
+
+/// Creates a file that only its owner may read and write. A path that exists is an error, also if it is a
+/// symbolic link.
+pub(super) fn new_private_file(path: &Path) -> std::io::Result<File> {
+    private().create_new(true).open(path)
+}
+
+fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+    options.read(true).write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    options
 }

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connection::open_writer;
-use super::migrate::{latest, recorded_version};
+use super::migrate::{differences, latest, recorded_version};
 use super::open::{OpenError, lock_server, private_file, unusable};
 use super::{identity, log_path};
 use crate::failpoint::{self, Stage};
@@ -62,6 +62,20 @@ pub enum BackupError {
     /// The database has no tables of Notify.
     #[error("{} is a database, but not one of Notify", .0.display())]
     OtherTables(PathBuf),
+    /// The database has other tables, indexes, triggers or views than those of its version, or lacks some. They
+    /// could change what the server writes.
+    #[error(
+        "{} is not a backup of `notify-server backup`: it has another schema than version {version}: {}",
+        path.display(), differences.join(", ")
+    )]
+    OtherSchema {
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        version: i32,
+        /// What differs.
+        differences: Vec<String>,
+    },
     /// Its tables have a newer version.
     #[error(
         "{} was written by a newer notify-server (schema {found}; this one knows {known}): restore it \
@@ -123,6 +137,11 @@ pub fn verify_backup(path: &Path) -> Result<i32, BackupError> {
     }
     if found > known {
         return Err(BackupError::Newer { path: path.to_owned(), found, known });
+    }
+    let differences = differences(&connection, found).map_err(|error| damaged(error.as_ref()))?;
+    if !differences.is_empty() {
+        let path = path.to_owned();
+        return Err(BackupError::OtherSchema { path, version: found, differences });
     }
     match moved(connection).map_err(|error| damaged(&error))? {
         Some(source) => Err(BackupError::Moved { path: path.to_owned(), source }),
@@ -331,10 +350,10 @@ fn link_or_copy(file: &Path, name: &Path) -> io::Result<()> {
 }
 
 /// Makes renames and new names in the folder of a file durable.
-fn sync_folder(file: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(file: &Path) -> io::Result<()> {
     match file.parent() {
         #[cfg(unix)]
-        Some(folder) => File::open(folder)?.sync_all(),
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
         _ => Ok(()),
     }
 }

@@ -246,6 +246,41 @@ async fn backup_of_a_running_server_opens() {
     assert!(matches!(opened.device(app, fixtures::id("d003")).await, Err(StoreError::NotFound)));
 }
 
+/// The files in the folder of a database whose names begin with `copy`.
+fn copies(folder: &SqliteBackend) -> Vec<String> {
+    let files = std::fs::read_dir(folder.0.path()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("copy")).collect()
+}
+
+#[tokio::test]
+async fn a_failed_backup_leaves_no_file_and_the_next_one_succeeds() {
+    let folder = SqliteBackend::new();
+    let store = folder.open();
+    fixtures::app(&store).await;
+    let at = |name: &str| folder.0.path().join(name);
+    let copy = at("copy.db");
+    // SQLite cannot begin to write the copy: the name of its journal belongs to a folder.
+    std::fs::create_dir(at("copy.db.partial-journal")).unwrap();
+    assert!(backup(&folder.file(), &copy).is_err());
+    assert_eq!(copies(&folder), ["copy.db.partial-journal"]);
+    std::fs::remove_dir(at("copy.db.partial-journal")).unwrap();
+    // A process that was killed left a part.
+    std::fs::write(at("copy.db.partial"), "a part").unwrap();
+    backup(&folder.file(), &copy).unwrap();
+    assert_eq!(copies(&folder), ["copy.db"]);
+    let before = std::fs::read(&copy).unwrap();
+    let again = backup(&folder.file(), &copy).unwrap_err();
+    assert!(matches!(&again, OpenError::File { path, .. } if *path == copy), "{again:?}");
+    assert_eq!(copies(&folder), ["copy.db"]);
+    assert!(std::fs::read(&copy).unwrap() == before, "it is not overwritten");
+    // Another backup to the same name is in progress.
+    let other = std::fs::File::create(at("copy2.db.partial")).unwrap();
+    other.lock().unwrap();
+    assert!(backup(&folder.file(), &at("copy2.db")).is_err());
+    assert!(at("copy2.db.partial").exists(), "it belongs to the other one");
+}
+
 /// The log is checkpointed while writes continue, and restarted instead of growing forever.
 #[tokio::test]
 async fn log_does_not_grow_forever() {

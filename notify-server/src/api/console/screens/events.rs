@@ -15,6 +15,10 @@ use crate::api::handlers::event_stream::{self, StreamReader};
 use crate::api::router::Endpoint;
 use crate::store::{EventCursor, EventTypes};
 
+/// The problem of a cursor from which the stream cannot continue.
+const UNKNOWN_CURSOR: &str =
+    "cursor: is unknown, or events after it are no longer stored: leave it empty to see new events";
+
 pub(super) fn routes() -> Vec<Endpoint> {
     vec![
         screen("/console/apps/{app}/events", events),
@@ -71,6 +75,7 @@ async fn events(visit: Visit) -> Result<Response, ApiError> {
     } else {
         let (store, from) = (&visit.ctx.api.store, EventCursor::After(cursor.clone()));
         match store.read_events(scope.no, from, EventTypes::of(&[])).await {
+            Ok(page) if page.reset => Problems::new(vec![UNKNOWN_CURSOR.to_owned()]),
             Ok(_) => Problems::default(),
             Err(error) => Problems::of(error.into())?,
         }
