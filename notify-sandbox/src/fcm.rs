@@ -190,7 +190,8 @@ fn payload_bytes(message: &Value) -> usize {
 }
 
 fn is_token(token: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_:".contains(&byte);
+    // Tokens of Firebase have no `~`; here it begins a script.
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_:~".contains(&byte);
     token.len() <= TOKEN_BYTES_MAX && token.bytes().all(allowed)
 }
 

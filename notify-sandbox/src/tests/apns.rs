@@ -229,6 +229,7 @@ async fn the_log_holds_the_message_and_no_credential() {
         "message_id": "123e4567-e89b-12d3-a456-426655440000",
         "connection": 1,
         "stream": 1,
+        "is_by_ending": false,
     }]);
     assert_eq!(log, expected);
 }

@@ -209,7 +209,7 @@ async fn the_page_escapes_what_it_shows_and_runs_no_script_but_its_own() {
     assert_eq!(page.matches("&lt;script&gt;").count(), 3, "{page}");
     assert!(page.contains("<a href=\"./\">Reload</a>") && !page.contains("http-equiv"), "{page}");
     let (status, script) = plain(&sandbox, "GET", "/sandbox/page.js", "").await;
-    assert!(status == 200 && script.contains("fetch(\"/\")"), "{script}");
+    assert!(status == 200 && script.contains("fetch(\"./\")"), "{script}");
 }
 
 /// A check of the credentials must not look like a failed push.

@@ -210,7 +210,7 @@ async fn a_browser_subscribes_over_http_as_it_would_for_a_page() {
     let response = client.send(Request::post(path).json(&body)).await.unwrap();
     let endpoint = response.body["endpoint"].as_str().unwrap().to_owned();
     assert!(endpoint.starts_with(&format!("{}/push/", sandbox.origin())), "{endpoint}");
-    assert!(endpoint.ends_with("-410x1"), "{endpoint}");
+    assert!(endpoint.ends_with("~410x1"), "{endpoint}");
     assert_eq!(response.body["expirationTime"], Value::Null);
     let length = |name: &str| {
         URL_SAFE_NO_PAD.decode(response.body["keys"][name].as_str().unwrap()).unwrap().len()

@@ -99,7 +99,7 @@ fn installations_of_parse_become_devices() {
         (
             json!({"deviceType": "ios", "pushType": null}),
             json!([
-                "deviceToken: is not an APNs device token: it looks like an FCM registration token"
+                "deviceToken: is not an APNs device token: it looks like a text that is not hexadecimal"
             ]),
         ),
         (
@@ -137,8 +137,8 @@ fn installations_of_aerogear_become_devices() {
         json!({"id": "7", "deviceToken": "x", "operatingSystem": "Android"}),
         json!({"id": "8", "deviceToken": "x", "platform": "beos", "enabled": 7}),
     ];
-    let browser = |p256dh: &str| json!({"endpoint": "https://push.example/1", "keys": {"p256dh": p256dh, "auth": "a-b_"}});
-    let key = "BN_-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let browser = |p256dh: &str| json!({"endpoint": "https://push.example/1", "keys": {"p256dh": p256dh, "auth": "a+b/=="}});
+    let key = P256DH;
     assert_eq!(
         converted(Some(System::Aerogear), "", &rows),
         [
@@ -208,7 +208,7 @@ fn subscriptions_of_onesignal_of_every_kind_are_converted() {
             "web_p256": "k", "tags": "{}", "timezone_id": "Asia/Kolkata"}),
             json!({"device_id": "p-1", "platform": "web", "language": "en", "utc_offset": "330",
             "user_id": "u1", "subscription":
-            {"endpoint": "https://push.example/1", "keys": {"p256dh": "k", "auth": "a-_"}}}),
+            {"endpoint": "https://push.example/1", "keys": {"p256dh": "k", "auth": "a+/="}}}),
         ),
         (json!({"device_type": "8", "identifier": "https://push.example/1"}), json!([keys])),
         (
@@ -302,7 +302,7 @@ fn tokens_of_rpush_become_devices() {
             android("g1"),
             android("f1"),
             json!({"device_id": browser.to_string(), "platform": "web", "subscription":
-                {"endpoint": "https://push.example/1", "keys": {"p256dh": "BN_x", "auth": "a-b"}}}),
+                {"endpoint": "https://push.example/1", "keys": {"p256dh": "BN/x=", "auth": "a+b=="}}}),
             json!("Amazon device"),
             json!("no push token"),
             json!(["type: `Other` is not a notification of rpush"]),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use notify_core::Platform;
+use notify_core::{Platform, TokenProblem};
 
 use super::*;
 use crate::store::{DeviceFacts, NotificationFacts, Outcome};
@@ -179,7 +179,21 @@ fn rows_of_audiences() -> Vec<Row> {
                 "enabled@4000 has_address@4000 attempted@4000 fails_audience@4000 failed@4000",
             ),
         ),
+        (
+            with(settled(Outcome::Failed, Some("not_an_apns_token"), 0), has_no_apns_token),
+            Failed,
+            after_start("enabled@4000 has_address@4000 address_unusable failed@4000"),
+        ),
+        (
+            with(facts(DeliveryProgress::NotReached), has_no_apns_token),
+            Pending,
+            after_start("enabled has_address address_unusable waiting"),
+        ),
     ]
+}
+
+fn has_no_apns_token(facts: &mut DeliveryFacts) {
+    facts.device.token_problem = TokenProblem::of(Platform::Ios, "null");
 }
 
 fn tag(facts: &mut DeliveryFacts) {
