@@ -668,7 +668,7 @@ mod tests {
         let public: BTreeSet<&str> = first.filter(|first| !INTERNAL.contains(first)).collect();
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         for (file, start, end) in [
-            ("docs/operations.md", "\nproxy forwards ", " ("),
+            ("docs/operations.md", "\nproxy forwards ", "."),
             ("deploy/helm/notify/templates/ingress.yaml", "range list ", "}}"),
             ("deploy/helm/notify/templates/service.yaml", "forward only ", "."),
             ("deploy/kubernetes/base/service.yaml", "forward only ", "."),

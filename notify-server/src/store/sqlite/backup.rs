@@ -67,12 +67,8 @@ impl Drop for Partial {
         let mut journal = self.path.as_os_str().to_owned();
         journal.push("-journal");
         for path in [self.path.as_os_str(), &journal] {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    tracing::warn!(%error, "{} was not removed", Path::new(path).display());
-                }
-                Ok(()) | Err(_) => {}
-            }
+            // The next backup to the same name removes what is left now.
+            let _ = fs::remove_file(path);
         }
     }
 }
