@@ -19,9 +19,10 @@ impl Script {
         let number = self.tokens;
         match platform {
             Platform::Web => format!("https://push{}.example/{number}", number % 3),
-            Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => {
-                format!("t{number}")
-            }
+            // A phone keeps its token when it changes its platform. Only hexadecimal digits can be a token of
+            // APNs.
+            Platform::Android | Platform::Ios => format!("{number:08x}"),
+            Platform::FbMessenger | Platform::ChatApp => format!("t{number}"),
         }
     }
 

@@ -29,7 +29,7 @@ fn is_poisoned(token: &str) -> bool {
 
 /// Tokens that no provider issues, and at which a provider might panic.
 const ODD: [&str; 8] = [
-    "not hex at all",
+    "not-hex-at-all",
     "0123456789abcdeg",
     "\u{7f}\u{80}\u{9f}",
     "\u{202e}token",

@@ -53,8 +53,12 @@ fn invented(number: usize) -> String {
     format!("https://push.example/invented/{number}")
 }
 
-fn is_good(endpoint: &str) -> bool {
-    endpoint.starts_with("https://push.example/good/")
+/// The beginnings of push tokens that both platforms could have issued.
+const GOOD_TOKEN: &str = "600d";
+const INVENTED_TOKEN: &str = "bad0";
+
+fn is_good(address: &str) -> bool {
+    address.starts_with("https://push.example/good/") || address.starts_with(GOOD_TOKEN)
 }
 
 /// Good addresses accept the message, the others give that answer.
@@ -324,16 +328,17 @@ async fn invented_tokens_stop_nothing(platform: Platform, provider: ProviderKind
     const STRANGERS: u64 = 60;
     let mut rig = Rig::new(1).await;
     for number in 0..GOOD {
-        rig.register(phone(platform, &format!("good-{number}"), &good(number))).await;
+        let token = format!("{GOOD_TOKEN}{number:04}");
+        rig.register(phone(platform, &format!("good-{number}"), &token)).await;
     }
     for number in 0..STRANGERS {
-        let token = format!("invented-{number}");
+        let token = format!("{INVENTED_TOKEN}{number:04}");
         rig.register(phone(platform, &format!("stranger-{number}"), &token)).await;
     }
-    rig.execute_raw(
+    rig.execute_raw(&format!(
         "insert into unverified_addresses select key, 0, 0 from devices
-         where address like 'invented-%'",
-    );
+         where address like '{INVENTED_TOKEN}%'"
+    ));
     let fake = FakeProvider::new(1);
     rig.configure(provider, Some(fake.clone())).await;
     script(&fake, |_| dead());
