@@ -1,9 +1,18 @@
 //! The command line: options that every command has, and the commands.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use std::{any::TypeId, ffi::OsString};
 
-use crate::{commands, connection::ConnectionArgs, import::Import, output::Format};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{
+    Arg, ArgMatches, Command as ClapCommand, CommandFactory, FromArgMatches, Parser, Subcommand,
+};
+
+use crate::{
+    commands,
+    connection::{CONNECTION, ConnectionArgs},
+    import::Import,
+    output::Format,
+};
 
 /// The end of the help text: environment variables, their precedence, and exit statuses.
 const ENVIRONMENT: &str = "\
@@ -23,12 +32,17 @@ stderr shows when a variable overrides the current profile.
 Exit status:
   0  done
   1  a check failed (doctor, `test`, `check`, `trigger`); a watched notification ended with failed,
-     expired or canceled deliveries; a confirmation was declined; `--exit-code` found a difference
+     expired or canceled deliveries, or did not end within --wait; a confirmation was declined;
+     `--exit-code` found a difference
   2  wrong usage
   3  the server rejected the request
   4  not authorised
   5  not found
   6  the server or the network failed, after retries";
+
+/// Where the help of a command sends readers for the other options.
+const CONNECTION_HELP: &str =
+    "`notify --help` describes the options of the connection, such as --server and --profile.";
 
 /// Send notifications through a Notify server, and administer it.
 #[derive(Debug, Parser)]
@@ -78,7 +92,7 @@ pub(crate) enum Command {
     /// Create, list, check and delete feeds.
     #[command(subcommand)]
     Feeds(commands::feeds::Feeds),
-    /// Read and answer polls.
+    /// Read and answer polls. `notify send --poll` sends one.
     #[command(subcommand)]
     Polls(commands::polls::Polls),
     /// Report that devices received, opened, clicked or dismissed notifications.
@@ -130,6 +144,81 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+/// Reads the command line. The value of an option may begin with a hyphen: `--text '-5% today'`.
+pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = with_hyphens(Cli::command());
+    // The options of the connection are added to every command now, and described once.
+    command.build();
+    let mut command = command.mut_subcommands(without_connection);
+    let matches = command.try_get_matches_from_mut(line)?;
+    refuse_options_as_values(&command, &matches)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Lets every option that takes a text accept a hyphen at its beginning.
+fn with_hyphens(command: ClapCommand) -> ClapCommand {
+    command
+        .mut_args(
+            |option| {
+                if takes_text(&option) { option.allow_hyphen_values(true) } else { option }
+            },
+        )
+        .mut_subcommands(with_hyphens)
+}
+
+/// A command whose help names the options of the connection, but does not describe them.
+fn without_connection(command: ClapCommand) -> ClapCommand {
+    let command = command.mut_args(|option| {
+        let is_of_connection = option.get_help_heading() == Some(CONNECTION);
+        let is_hidden = is_of_connection || option.is_hide_set();
+        option.hide(is_hidden)
+    });
+    if command.has_subcommands() {
+        return command.mut_subcommands(without_connection);
+    }
+    let help = command.get_after_help().map(|help| format!("{}\n\n", help.ansi()));
+    command.after_help(format!("{}{CONNECTION_HELP}", help.unwrap_or_default()))
+}
+
+/// Whether this is an option whose value is a text of the user's.
+fn takes_text(option: &Arg) -> bool {
+    !option.is_positional()
+        && option.get_num_args().is_none_or(|count| count.min_values() > 0)
+        && option.get_value_parser().type_id() == TypeId::of::<String>()
+        && option.get_possible_values().is_empty()
+}
+
+/// Refuses an option in place of a value, as in `--text --watch`: the value was forgotten.
+fn refuse_options_as_values(
+    command: &ClapCommand,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    for option in command.get_arguments().filter(|option| takes_text(option)) {
+        let values = matches.try_get_raw(option.get_id().as_str()).ok().flatten();
+        for value in values.into_iter().flatten().filter_map(|value| value.to_str()) {
+            if is_option(command, value) {
+                let message =
+                    format!("a value is required for '{option}' but `{value}` is an option");
+                return Err(command.clone().error(ErrorKind::InvalidValue, message));
+            }
+        }
+    }
+    let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
+    let subcommand = command.find_subcommand(name);
+    subcommand.map_or(Ok(()), |subcommand| refuse_options_as_values(subcommand, matches))
+}
+
+/// Whether a text is the name of an option of the command.
+fn is_option(command: &ClapCommand, text: &str) -> bool {
+    let long =
+        text.strip_prefix("--").map(|long| long.split_once('=').map_or(long, |(long, _)| long));
+    let short = text.strip_prefix('-').and_then(|short| short.parse::<char>().ok());
+    command.get_arguments().any(|option| {
+        (long.is_some() && option.get_long() == long)
+            || (short.is_some() && option.get_short() == short)
+    })
 }
 
 /// Adds a suggestion for common mistakes: several platforms in one option, and a text without `--text`.
@@ -184,9 +273,56 @@ pub(crate) enum Devices {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+
+    fn read(line: &[&str]) -> Result<Cli, clap::Error> {
+        parse(["notify"].iter().chain(line).map(OsString::from))
+    }
+
+    #[test]
+    fn a_value_may_begin_with_a_hyphen() {
+        for line in [
+            &["send", "--platform", "ios", "--text", "-5% today"][..],
+            &["send", "--text", "--5", "--title", "- sale -", "--platform", "ios"],
+            &["send", "--text", "-", "--platform", "ios"],
+            &["send", "--text", "--watchful eyes", "--platform", "ios"],
+            &["devices", "register", "d", "--platform", "ios", "--push-token", "-a"],
+            &["devices", "list", "--cursor", "-a", "--user", "-7"],
+            &["keys", "create", "--name", "-ci"],
+            &["users", "set", "u", "--remove", "-x"],
+        ] {
+            assert!(read(line).is_ok(), "{line:?}: {}", read(line).unwrap_err());
+        }
+    }
+
+    #[test]
+    fn the_options_of_the_connection_are_described_once() {
+        for (line, describes) in [
+            (&["--help"][..], true),
+            (&["send", "--help"], false),
+            (&["help", "keys", "list"], false),
+        ] {
+            let help = read(line).unwrap_err().to_string();
+            assert_eq!(help.contains("--ca-certificate <FILE>"), describes, "{help}");
+            assert_eq!(help.contains("`notify --help` describes"), !describes, "{help}");
+        }
+        assert!(read(&["send", "--text", "t", "--server", "https://a", "--timeout", "3"]).is_ok());
+    }
+
+    #[test]
+    fn an_option_is_no_value() {
+        for (line, name) in [
+            (&["send", "--text", "--watch", "--platform", "ios"][..], "--watch"),
+            (&["send", "--title", "--platform=ios", "--text", "t"], "--platform=ios"),
+            (&["devices", "list", "--user", "--all"], "--all"),
+            (&["devices", "list", "--user", "-o"], "-o"),
+            (&["keys", "create", "--name", "--server"], "--server"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.to_string().contains(&format!("but `{name}` is an option")), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

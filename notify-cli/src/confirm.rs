@@ -1,4 +1,4 @@
-//! Confirmation of commands that cannot be undone. Only a user at a terminal is asked.
+//! Confirmation of commands that cannot be undone: a user at a terminal is asked, and a script gives `--yes`.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -9,24 +9,29 @@ use crate::{failure::Failure, output};
 /// Options of a command that asks for confirmation.
 #[derive(Debug, Args)]
 pub(crate) struct ConfirmArgs {
-    /// Skip the confirmation. The command asks for one only when standard input is a terminal, and
-    /// refuses if standard error is not one, since the question would not show.
+    /// Go ahead without asking. A script needs this option, because the command can ask only on a terminal.
     #[arg(short, long)]
     yes: bool,
 }
 
 impl ConfirmArgs {
-    /// Whether the command must ask. Fails if standard input is a terminal but the question would not be
-    /// visible, because standard error is redirected.
+    /// Whether the command must ask. Fails without a terminal, because nobody could answer, or see the
+    /// question.
     pub(crate) fn is_required(&self) -> Result<bool, Failure> {
-        if self.yes || !io::stdin().is_terminal() {
+        if self.yes {
             return Ok(false);
         }
-        if io::stderr().is_terminal() {
+        let stream = if !io::stdin().is_terminal() {
+            "input"
+        } else if !io::stderr().is_terminal() {
+            "error"
+        } else {
             return Ok(true);
-        }
-        let message = "standard error is not a terminal, so the command cannot ask for confirmation: give --yes";
-        Err(Failure::Usage(message.to_owned()))
+        };
+        Err(Failure::Usage(format!(
+            "this cannot be undone, and the command cannot ask for confirmation because standard {stream} is \
+             not a terminal: give --yes to go ahead"
+        )))
     }
 }
 

@@ -17,9 +17,12 @@ use crate::{
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
 
+/// The heading of the options of the connection.
+pub(crate) const CONNECTION: &str = "Connection";
+
 /// Options of the connection. No option takes a key, because other users can see a command line.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Connection")]
+#[command(next_help_heading = CONNECTION)]
 pub(crate) struct ConnectionArgs {
     #[arg(
         long,

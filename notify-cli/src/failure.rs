@@ -83,6 +83,16 @@ pub(crate) enum Failure {
     /// The watched notification was canceled before anything was sent.
     #[error("canceled before anything was sent")]
     CanceledUnsent,
+    /// The watched notification has not ended within the time of `--wait`.
+    #[error("{state}{why}; `notify watch {id}` continues to watch")]
+    StillWaiting {
+        /// The state of the notification.
+        state: String,
+        /// What it waits for, after a colon; empty if that is unknown.
+        why: String,
+        /// The id of the notification.
+        id: String,
+    },
     /// The canary of the watched notification failed. Has the id of the notification.
     #[error(
         "the canary failed, and the rest waits: `notify notifications resume {0}` sends it, and `notify \
@@ -132,6 +142,7 @@ impl Failure {
             | Self::CheckFailed(_)
             | Self::NotAllSent { .. }
             | Self::CanceledUnsent
+            | Self::StillWaiting { .. }
             | Self::CanaryFailed(_) => NEGATIVE,
             Self::AlreadyExists(_) | Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
             Self::ServerAddress(_) => FAILED,
@@ -265,6 +276,9 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             };
             vec![format!("not found: {server} has no endpoint {call}; {hint}")]
         }
+        Error::Unauthorized { errors, .. } if errors.iter().any(|text| says_why(text)) => {
+            vec![error.to_string()]
+        }
         Error::Unauthorized { .. } => vec![format!(
             "{error}; does the key belong to {server} and its data folder, and is its application \
              active?"
@@ -273,6 +287,10 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             vec![format!(
                 "cannot connect to {server}: the server does not use TLS; does it serve http://?"
             )]
+        }
+        Error::Connect { .. } if tls_problem(&root_cause(error)).is_some() => {
+            let problem = tls_problem(&root_cause(error)).unwrap_or_default();
+            vec![format!("cannot connect to {server}: {problem}")]
         }
         Error::Connect { .. } => vec![format!(
             "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
@@ -284,6 +302,11 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         Error::Decode { .. } => vec![format!("{error}{}", not_notify_hint(server))],
         _ => vec![error.to_string()],
     }
+}
+
+/// Whether the text of a 401 says more than that the key is not valid.
+fn says_why(text: &str) -> bool {
+    !text.starts_with("missing or invalid") || text.contains(": ")
 }
 
 /// Whether the error is a response of a server that is not a Notify server. All responses of a Notify server
@@ -308,6 +331,46 @@ fn is_plain_http_response(error: &Error) -> bool {
     // The messages of rustls and of OpenSSL.
     let cause = root_cause(error);
     cause.contains("InvalidContentType") || cause.contains("wrong version number")
+}
+
+/// What is wrong with TLS, in words, for the innermost cause of a connection that failed. The causes of rustls
+/// contain the names of its errors.
+fn tls_problem(cause: &str) -> Option<&'static str> {
+    const PROBLEMS: [(&[&str], &str); 8] = [
+        (
+            &["CaUsedAsEndEntity"],
+            "its TLS certificate is that of an authority, which a server cannot use: create a \
+             certificate for the server that this authority signs",
+        ),
+        (
+            &["UnknownIssuer", "SelfSigned", "self-signed", "unable to get local issuer"],
+            "no authority that this machine trusts has signed its TLS certificate; --ca-certificate FILE \
+             or NOTIFY_CA_CERTIFICATE names an authority to trust",
+        ),
+        (
+            &["NotValidForName", "not valid for name"],
+            "its TLS certificate is for another name: use the name in the certificate as the address",
+        ),
+        (
+            &["NotValidYet", "not valid yet", "not yet valid"],
+            "its TLS certificate is not valid yet; is the clock of this machine right?",
+        ),
+        (
+            &["Expired", "certificate expired", "has expired"],
+            "its TLS certificate has expired; is the clock of this machine right?",
+        ),
+        (&["invalid peer certificate"], "its TLS certificate is not valid"),
+        (
+            &["HandshakeFailure", "ProtocolVersion", "PeerIncompatible", "peer is incompatible"],
+            "the server and this command have no version or cipher of TLS in common",
+        ),
+        (
+            &["handshake eof"],
+            "the server ended the connection instead of using TLS; does it serve http://?",
+        ),
+    ];
+    let is_in_cause = |(texts, _): &&(&[&str], &str)| texts.iter().any(|text| cause.contains(text));
+    PROBLEMS.iter().find(is_in_cause).map(|(_, problem)| *problem)
 }
 
 /// Whether the response to a plain http request is not HTTP. The response is then probably a TLS alert.
@@ -386,6 +449,45 @@ mod tests {
         for (failure, status) in rows {
             assert_eq!(failure.status(), status, "{failure:?}");
         }
+    }
+
+    /// The causes are texts of rustls.
+    #[test]
+    fn tls_errors_are_told_in_words() {
+        for (cause, words) in [
+            ("invalid peer certificate: UnknownIssuer", "no authority that this machine trusts"),
+            (
+                "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))",
+                "is that of an authority, which a server cannot use",
+            ),
+            (
+                "invalid peer certificate: certificate not valid for name \"a\"; certificate is only valid \
+                 for DnsName(\"b\")",
+                "is for another name",
+            ),
+            ("invalid peer certificate: NotValidForName", "is for another name"),
+            (
+                "invalid peer certificate: certificate not valid yet: verification time 1 (UNIX), but \
+                 certificate is not valid before 2",
+                "is not valid yet",
+            ),
+            (
+                "invalid peer certificate: certificate expired: verification time 2 (UNIX), but \
+                 certificate is not valid after 1",
+                "has expired",
+            ),
+            ("invalid peer certificate: BadSignature", "is not valid"),
+            ("received fatal alert: HandshakeFailure", "no version or cipher of TLS in common"),
+            ("tls handshake eof", "does it serve http://?"),
+        ] {
+            let problem = tls_problem(cause).unwrap();
+            assert!(problem.contains(words), "{cause}: {problem}");
+            let source = io::Error::other(cause).into();
+            let error = Error::Connect { origin: "https://a".to_owned(), source };
+            let line = format!("cannot connect to https://a: {problem}");
+            assert_eq!(Failure::from(error).lines(Some("https://a")), [line]);
+        }
+        assert_eq!(tls_problem("Connection refused (os error 111)"), None);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::{
     path::Path,
 };
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
+};
 use notify_client::{
     Error,
     notify_core::{
@@ -44,6 +46,17 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         }));
     }
     Ok(bytes)
+}
+
+/// A text given as an argument; that of standard input for `-`, without its last line end.
+pub(crate) fn text(argument: String) -> Result<String, Failure> {
+    if argument != "-" {
+        return Ok(argument);
+    }
+    let text = String::from_utf8(read(Path::new("-"))?)
+        .map_err(|_| Failure::Usage("standard input is not UTF-8".to_owned()))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
 /// Reads a request body and validates it with the server's own rules. The error lists every broken rule.
@@ -178,9 +191,50 @@ fn span(text: &str) -> Option<jiff::SignedDuration> {
     (!span.is_negative()).then_some(span)
 }
 
-/// Parses a platform.
-pub(crate) fn platform() -> impl TypedValueParser<Value = Platform> {
-    one_of(&Platform::ALL)
+/// The value of a filter. It must not be empty: a script whose variable is empty would select everything.
+pub(crate) fn filter() -> NonEmptyStringValueParser {
+    NonEmptyStringValueParser::new()
+}
+
+/// One platform, or all of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Platforms {
+    All,
+    Only(Platform),
+}
+
+/// The name of [`Platforms::All`] on the command line.
+const ALL_PLATFORMS: &str = "all";
+
+impl Platforms {
+    /// The platforms that were given, each once.
+    pub(crate) fn of(given: &[Self]) -> Vec<Platform> {
+        let is_given = |platform: &Platform| {
+            given.iter().any(|one| match one {
+                Self::All => true,
+                Self::Only(only) => only == platform,
+            })
+        };
+        Platform::ALL.into_iter().filter(is_given).collect()
+    }
+
+    /// The platform of a filter; `None` for all.
+    pub(crate) fn only(self) -> Option<Platform> {
+        match self {
+            Self::All => None,
+            Self::Only(platform) => Some(platform),
+        }
+    }
+}
+
+/// Parses a platform or `all`.
+pub(crate) fn platforms() -> impl TypedValueParser<Value = Platforms> {
+    let values = Platform::ALL.iter().map(possible_platform);
+    let values = values.chain([PossibleValue::new(ALL_PLATFORMS)]);
+    PossibleValuesParser::new(values).map(|name| match &*name {
+        ALL_PLATFORMS => Platforms::All,
+        name => Platforms::Only(named_platform(name)),
+    })
 }
 
 /// Parses a platform whose devices subscribe.
@@ -192,14 +246,20 @@ pub(crate) fn subscribed_platform() -> impl TypedValueParser<Value = Platform> {
 pub(crate) const TELEGRAM: &str = "telegram";
 
 fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + use<> {
-    let value = |platform: &Platform| {
-        let value = PossibleValue::new(platform.as_str());
-        if *platform == Platform::ChatApp { value.alias(TELEGRAM) } else { value }
-    };
-    PossibleValuesParser::new(platforms.iter().map(value)).map(|name| match &*name {
+    PossibleValuesParser::new(platforms.iter().map(possible_platform))
+        .map(|name| named_platform(&name))
+}
+
+fn possible_platform(platform: &Platform) -> PossibleValue {
+    let value = PossibleValue::new(platform.as_str());
+    if *platform == Platform::ChatApp { value.alias(TELEGRAM) } else { value }
+}
+
+fn named_platform(name: &str) -> Platform {
+    match name {
         TELEGRAM => Platform::ChatApp,
         name => name.parse().expect("the values are the names of platforms"),
-    })
+    }
 }
 
 /// Parses an outcome.

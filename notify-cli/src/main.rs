@@ -17,17 +17,10 @@ mod session;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::{
-    args::{Cli, Command},
-    failure::Failure,
-    output::Output,
-    session::Session,
-};
+use crate::{args::Command, failure::Failure, output::Output, session::Session};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match args::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             let error = args::with_tip(error);

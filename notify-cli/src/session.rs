@@ -1,10 +1,10 @@
 //! The context of a command: the connection, opened on first use, and the output.
 
-use std::path::Path;
+use std::{fmt::Display, path::Path};
 
 use notify_client::{
     Client,
-    notify_core::{AppId, PageQuery},
+    notify_core::{AppId, CampaignId, FeedId, KeyId, ListCampaigns, PageQuery},
 };
 
 use crate::{
@@ -80,15 +80,81 @@ impl Session {
         if let Ok(id) = app.parse() {
             return Ok(id);
         }
-        match self.apps_named(app).await?.as_slice() {
-            [id] => Ok(*id),
-            [] => Err(Failure::NoMatch(format!("no application has the name or id `{app}`"))),
-            several @ [first, second, ..] => Err(Failure::Usage(format!(
-                "{} applications have the name `{app}`: give the id ({first}, {second}{})",
-                several.len(),
-                if several.len() > 2 { ", …" } else { "" }
-            ))),
+        only_one("application", app, &self.apps_named(app).await?)
+    }
+
+    /// The campaign with this id or name.
+    pub(crate) async fn named_campaign(&mut self, campaign: &str) -> Result<CampaignId, Failure> {
+        if let Ok(id) = campaign.parse() {
+            return Ok(id);
         }
+        let notify = self.client()?;
+        let mut ids = Vec::new();
+        let mut query = ListCampaigns {
+            offset: Some(0),
+            limit: Some(LARGE_PAGE),
+            name: Some(campaign.to_owned()),
+            status: Some("all".to_owned()),
+        };
+        loop {
+            let page = notify.campaigns().list(&query).await?.campaigns;
+            let found = page.iter().filter(|found| found.name == campaign);
+            ids.extend(found.map(|found| found.id));
+            if (page.len() as u64) < u64::from(LARGE_PAGE) {
+                return only_one("campaign", campaign, &ids);
+            }
+            query.offset = query.offset.map(|offset| offset + page.len() as u64);
+        }
+    }
+
+    /// Replaces the name of a campaign with its id. `default` stays.
+    pub(crate) async fn resolve_campaign(
+        &mut self,
+        campaign: &mut Option<String>,
+    ) -> Result<(), Failure> {
+        if let Some(name) = campaign.as_mut().filter(|name| *name != "default") {
+            *name = self.named_campaign(name).await?.to_string();
+        }
+        Ok(())
+    }
+
+    /// The feed with this id or name.
+    pub(crate) async fn named_feed(&mut self, feed: &str) -> Result<FeedId, Failure> {
+        if let Ok(id) = feed.parse() {
+            return Ok(id);
+        }
+        let notify = self.client()?;
+        let feeds = notify.feeds();
+        let mut all = feeds.all(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
+        let mut ids = Vec::new();
+        while let Some(found) = all.next().await {
+            let found = found?;
+            if found.name == feed {
+                ids.push(found.id);
+            }
+        }
+        only_one("feed", feed, &ids)
+    }
+
+    /// The API key of an application with this id or name.
+    pub(crate) async fn named_key(&mut self, app: AppId, key: &str) -> Result<KeyId, Failure> {
+        if let Ok(id) = key.parse() {
+            return Ok(id);
+        }
+        let keys = self.client()?.admin().list_keys(app).await;
+        let keys = keys.map_err(Failure::unknown_id("application", &app))?.keys;
+        let named = keys.iter().filter(|found| found.name.as_deref() == Some(key));
+        only_one("key", key, &named.map(|found| found.id).collect::<Vec<_>>())
+    }
+
+    /// The admin key with this id or name.
+    pub(crate) async fn named_admin_key(&mut self, key: &str) -> Result<KeyId, Failure> {
+        if let Ok(id) = key.parse() {
+            return Ok(id);
+        }
+        let keys = self.client()?.admin().list_admin_keys().await?.keys;
+        let named = keys.iter().filter(|found| found.name.as_deref() == Some(key));
+        only_one("admin key", key, &named.map(|found| found.id).collect::<Vec<_>>())
     }
 
     /// The ids of the applications with this name. The server allows several with the same name.
@@ -104,6 +170,19 @@ impl Session {
             }
         }
         Ok(ids)
+    }
+}
+
+/// The id of the only resource that has a name.
+fn only_one<Id: Copy + Display>(what: &str, name: &str, ids: &[Id]) -> Result<Id, Failure> {
+    match ids {
+        [id] => Ok(*id),
+        [] => Err(Failure::NoMatch(format!("no {what} has the name or id `{name}`"))),
+        several @ [first, second, ..] => Err(Failure::Usage(format!(
+            "{} {what}s have the name `{name}`: give the id ({first}, {second}{})",
+            several.len(),
+            if several.len() > 2 { ", …" } else { "" }
+        ))),
     }
 }
 

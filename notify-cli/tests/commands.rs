@@ -178,7 +178,7 @@ async fn device_commands_make_the_requests() {
                 .to_owned(),
             None,
         ),
-        ("devices delete a/b", done(), "DELETE /v1/devices/a%2Fb".to_owned(), None),
+        ("devices delete a/b --yes", done(), "DELETE /v1/devices/a%2Fb".to_owned(), None),
         (
             "devices tag a vip",
             done(),
@@ -230,7 +230,7 @@ async fn commands_for_users_make_the_requests() {
         ("users get u/7", user.clone(), "GET /v1/users/u%2F7".to_owned(), None),
         ("users show u/7", user.clone(), "GET /v1/users/u%2F7".to_owned(), None),
         (
-            "users set u/7 --attribute plan=pro --attribute seats=-3 --attribute trial=true \
+            "users set u/7 plan=pro seats=-3 --attribute trial=true \
              --attribute zip=\"10115\" --attribute note= --remove old",
             user.clone(),
             "PATCH /v1/users/u%2F7".to_owned(),
@@ -239,9 +239,9 @@ async fn commands_for_users_make_the_requests() {
             } })),
         ),
         ("users set u/7", user, "PATCH /v1/users/u%2F7".to_owned(), Some(json!({}))),
-        ("users delete u/7", done(), "DELETE /v1/users/u%2F7".to_owned(), None),
+        ("users delete u/7 --yes", done(), "DELETE /v1/users/u%2F7".to_owned(), None),
         (
-            "users delete u/7 --keep-devices",
+            "users delete u/7 --keep-devices --yes",
             done(),
             "DELETE /v1/users/u%2F7?devices=keep".to_owned(),
             None,
@@ -319,7 +319,7 @@ async fn commands_for_segments_make_the_requests() {
             None,
         ),
         ("segments get a/b", segment.clone(), "GET /v1/segments/a%2Fb".to_owned(), None),
-        ("segments delete a/b", done(), "DELETE /v1/segments/a%2Fb".to_owned(), None),
+        ("segments delete a/b --yes", done(), "DELETE /v1/segments/a%2Fb".to_owned(), None),
         (
             r#"segments set a/b {"tag":"vip"}"#,
             segment.clone(),
@@ -514,8 +514,8 @@ async fn campaign_and_feed_commands_make_the_requests() {
         "campaigns replace ID body.json",
         "campaigns enable ID",
         "campaigns disable ID",
-        "campaigns delete ID",
-        "feeds delete ID",
+        "campaigns delete ID --yes",
+        "feeds delete ID --yes",
     ]
     .map(with_id);
     check(vec![
@@ -673,12 +673,12 @@ async fn admin_commands_make_the_requests() {
     let [get, update, delete, create, list, revoke, providers, remove, test] = [
         "apps get ID",
         "apps update ID --status suspended",
-        "apps delete ID",
+        "apps delete ID --yes",
         "keys create --app ID --name ci --scope read,send --scope content",
         "keys list --app ID",
-        "keys revoke ID --app ID",
+        "keys revoke ID --app ID --yes",
         "providers list --app ID",
-        "providers delete webpush --app ID",
+        "providers delete webpush --app ID --yes",
         "providers test apns --app ID",
     ]
     .map(with_id);
@@ -1112,8 +1112,13 @@ async fn an_application_is_found_by_its_name() {
             "PATCH /admin/v1/apps/ID",
             Some(json!({ "language": "de" })),
         ),
-        ("apps delete Shop", done(), "DELETE /admin/v1/apps/ID", None),
-        ("providers delete fcm --app Shop", done(), "DELETE /admin/v1/apps/ID/providers/fcm", None),
+        ("apps delete Shop --yes", done(), "DELETE /admin/v1/apps/ID", None),
+        (
+            "providers delete fcm --app Shop --yes",
+            done(),
+            "DELETE /admin/v1/apps/ID/providers/fcm",
+            None,
+        ),
     ] {
         let second = page(std::slice::from_ref(&shop), None);
         let fixture =
@@ -1264,13 +1269,13 @@ async fn every_command_prints_the_unknown_id() {
         ("apps web ID --origin https://a.example", APP),
         ("keys create --app ID", APP),
         ("keys list --app ID", APP),
-        ("keys revoke ID --app ID", "no key of the application ID has the id `ID`"),
+        ("keys revoke ID --app ID --yes", "no key of the application ID has the id `ID`"),
         ("keys rotate ID --app ID", "no key of the application ID has the id `ID`"),
         ("providers list --app ID", APP),
         ("providers get fcm --app ID", FCM),
         ("providers test fcm --app ID", FCM),
         ("providers resume fcm --app ID", FCM),
-        ("providers delete fcm --app ID", FCM),
+        ("providers delete fcm --app ID --yes", FCM),
         ("playground show", PLAYGROUND),
         ("playground messages", PLAYGROUND),
         ("playground stop", PLAYGROUND),
@@ -1288,16 +1293,16 @@ async fn every_command_prints_the_unknown_id() {
         ("webhooks attempts ID --all", WEBHOOK),
         ("webhooks recover ID --since 1h", WEBHOOK),
         ("webhooks redeliver ID ID", "no webhook `ID` has a message with the id `ID`"),
-        ("webhooks delete ID", WEBHOOK),
+        ("webhooks delete ID --yes", WEBHOOK),
         ("campaigns get ID", CAMPAIGN),
         ("campaigns enable ID", CAMPAIGN),
-        ("campaigns delete ID", CAMPAIGN),
-        ("feeds delete ID", "no feed has the id `ID`"),
+        ("campaigns delete ID --yes", CAMPAIGN),
+        ("feeds delete ID --yes", "no feed has the id `ID`"),
         ("users get u", "no user has the id `u`"),
-        ("users delete u", "no user has the id `u`"),
-        ("users delete u --keep-devices", "no user has the id `u`"),
+        ("users delete u --yes", "no user has the id `u`"),
+        ("users delete u --keep-devices --yes", "no user has the id `u`"),
         ("segments get vip", "no segment has the name `vip`"),
-        ("segments delete vip", "no segment has the name `vip`"),
+        ("segments delete vip --yes", "no segment has the name `vip`"),
         ("devices login d u", "no device has the id `d`"),
         ("devices logout d", "no device has the id `d`"),
         ("devices attributes d plan=pro", "no device has the id `d`"),
@@ -1342,7 +1347,8 @@ async fn all_errors_of_a_file_are_printed() {
 async fn the_example_of_a_campaign_is_valid() {
     let fixture = Fixture::with_body(created()).await;
     let help = fixture.run(&["campaigns", "create", "--help"]).assert_success().stdout;
-    let (_, example) = help.split_once("Example of FILE:").unwrap();
+    let (_, example) = help.split_once("Example of FILE:\n").unwrap();
+    let (example, _) = example.split_once("\n\n").unwrap();
     fixture.file("example.json", example);
     fixture.run(&["campaigns", "create", "example.json"]).assert_success();
     let body: Value = serde_json::from_str(example).unwrap();
@@ -1398,4 +1404,241 @@ async fn a_browser_subscription_is_sent_as_serialised() {
     let body = request[0].1.clone().unwrap();
     assert_eq!(body["platform"], "web");
     assert_eq!(body["subscription"]["endpoint"], "https://push.example/1");
+}
+
+/// The options are the fields of the provider's configuration. Secrets come from files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_comes_from_options() {
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIG\n-----END PRIVATE KEY-----\n";
+    let account = json!({ "type": "service_account", "project_id": "shop" });
+    for (line, body) in [
+        (
+            "apns --key AuthKey_KEY1234567.p8 --team-id T --topic com.example",
+            json!({ "private_key": KEY.trim(), "key_id": "KEY1234567", "team_id": "T",
+                "topic": "com.example" }),
+        ),
+        (
+            "apns AuthKey_KEY1234567.p8 --key-id K --team-id T --topic com.example",
+            json!({ "private_key": KEY, "key_id": "K", "team_id": "T", "topic": "com.example" }),
+        ),
+        (
+            "apns apns.json --topic com.example.new",
+            json!({ "team_id": "T", "topic": "com.example.new" }),
+        ),
+        (
+            "fcm account.json --enriched-as-data",
+            json!({ "service_account": account, "enriched_as_data": true }),
+        ),
+        ("webpush --subject mailto:a@b.example", json!({ "subject": "mailto:a@b.example" })),
+        ("telegram --bot-token-file token.txt", json!({ "bot_token": "1:a" })),
+        (
+            "messenger --page-access-token-file token.txt --app-secret-file token.txt",
+            json!({ "page_access_token": "1:a", "app_secret": "1:a" }),
+        ),
+    ] {
+        let fixture = Fixture::with_body(done()).await;
+        fixture.file("AuthKey_KEY1234567.p8", KEY);
+        fixture.file("apns.json", r#"{"team_id": "T", "topic": "com.example"}"#);
+        fixture.file("account.json", account.to_string());
+        fixture.file("token.txt", "1:a\r\n");
+        let line = format!("providers put {line} --app {ID}");
+        fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
+        assert_eq!(fixture.received().await[0].1, Some(body), "{line}");
+    }
+    for (line, error) in [
+        ("apns", "no configuration: `notify providers put apns --key AuthKey_KEY1234567.p8"),
+        ("telegram", "no configuration: `notify providers put telegram --bot-token-file FILE`"),
+        ("fcm --topic t", "--topic is an option of apns"),
+        ("apns --enriched-as-data", "--enriched-as-data is an option of fcm"),
+    ] {
+        let fixture = Fixture::new().await;
+        let line = format!("providers put {line} --app {ID}");
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert!(run.status == 2 && run.stderr.starts_with(&format!("error: {error}")), "{run:?}");
+        assert!(fixture.received().await.is_empty());
+    }
+}
+
+/// Campaigns, feeds and keys are found by their names, as applications are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_is_found_by_its_name() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let campaign = |id: &str, name: &str| json!({ "id": id, "name": name, "status": "active", "is_default": false, "created_at": 5 });
+    let campaigns =
+        json!({ "campaigns": [campaign(OTHER, "spring sale"), campaign(ID, "spring")] });
+    let feeds = json!({ "feeds": [feed("https://a.example/", "News", "ok", None)],
+        "next_cursor": null });
+    let key = |id: &str, name: &str| json!({ "id": id, "name": name, "hint": "nk_…abcd", "created_at": 1, "last_used_at": null });
+    let keys = json!({ "keys": [key(OTHER, "cd"), key(ID, "ci")] });
+    let rotated = json!({ "id": OTHER, "api_key": "nk_new" });
+    let listing = "GET /v1/campaigns?offset=0&limit=500&name=spring&status=all";
+    let keys_of_app = format!("GET /admin/v1/apps/{OTHER}/keys");
+    for (line, listed, list, answer, request) in [
+        ("campaigns enable spring", &campaigns, listing, done(), "PUT /v1/campaigns/ID/status"),
+        ("campaigns delete spring --yes", &campaigns, listing, done(), "DELETE /v1/campaigns/ID"),
+        (
+            "feeds delete News --yes",
+            &feeds,
+            "GET /v1/feeds?limit=500",
+            done(),
+            "DELETE /v1/feeds/ID",
+        ),
+        (
+            "keys rotate ci --app OTHER",
+            &keys,
+            &keys_of_app,
+            rotated,
+            "POST /admin/v1/apps/OTHER/keys/ID/rotate",
+        ),
+        (
+            "keys revoke ci --app OTHER --yes",
+            &keys,
+            &keys_of_app,
+            done(),
+            "DELETE /admin/v1/apps/OTHER/keys/ID",
+        ),
+        (
+            "admin-keys revoke ci --yes",
+            &keys,
+            "GET /admin/v1/keys",
+            done(),
+            "DELETE /admin/v1/keys/ID",
+        ),
+    ] {
+        let with_ids = |text: &str| text.replace("OTHER", OTHER).replace("ID", ID);
+        let responses = vec![response(200, listed), response(200, &answer)];
+        let fixture = Fixture::with_responses(responses).await;
+        fixture.run(&with_ids(line).split_whitespace().collect::<Vec<_>>()).assert_success();
+        let received = fixture.received().await;
+        let lines: Vec<&str> = received.iter().map(|(line, _)| line.as_str()).collect();
+        assert_eq!(lines, [list, &with_ids(request)], "{line}");
+    }
+
+    let responses = vec![
+        response(200, &campaigns),
+        response(200, &created()),
+        response(200, &json!({"platforms": []})),
+    ];
+    let fixture = Fixture::with_responses(responses).await;
+    let line = ["send", "--text", "Hi", "--platform", "all", "--campaign", "spring"];
+    fixture.run(&line).assert_success();
+    let sent = fixture.received().await[1].1.clone().unwrap();
+    assert_eq!(sent["campaign_id"], ID);
+    let all = json!(["android", "ios", "web", "fb-messenger", "chatapp"]);
+    assert_eq!(sent["platforms"], all);
+
+    for (listed, status, text) in [
+        (
+            json!({ "campaigns": [campaign(OTHER, "spring sale")] }),
+            5,
+            "not found: no campaign has the name or id `spring`",
+        ),
+        (
+            json!({ "campaigns": [campaign(OTHER, "spring"), campaign(ID, "spring")] }),
+            2,
+            "2 campaigns have the name `spring`: give the id (",
+        ),
+    ] {
+        let fixture = Fixture::with_responses(vec![response(200, &listed)]).await;
+        let run = fixture.run(&["campaigns", "get", "spring"]);
+        assert_eq!(run.status, status, "{run:?}");
+        assert!(run.stderr.starts_with(&format!("error: {text}")), "{run:?}");
+    }
+}
+
+/// One word is the name of a segment; everything else is a condition.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_is_previewed_by_its_name() {
+    for (audience, sent) in [
+        ("customers", json!({ "segment": "customers" })),
+        ("segment = customers", json!({ "segment": "customers" })),
+        ("tag = vip", json!({ "tag": "vip" })),
+        ("tag=vip", json!({ "tag": "vip" })),
+    ] {
+        let fixture = Fixture::with_body(json!({ "platforms": [] })).await;
+        fixture.run(&["segments", "preview", audience]).assert_success();
+        assert_eq!(fixture.received().await[0].1.clone().unwrap()["audience"], sent, "{audience}");
+    }
+    // What is no condition may be a name with blanks.
+    let segment = json!({ "name": "active customers", "audience": {"tag": "vip"}, "created_at": 1,
+        "updated_at": 1 });
+    let none = response(200, &json!({ "platforms": [] }));
+    let responses = vec![response(200, &segment), none.clone(), none];
+    let fixture = Fixture::with_responses(responses).await;
+    fixture.run(&["segments", "preview", "active customers"]).assert_success();
+    let sent = json!({ "segment": "active customers" });
+    assert_eq!(fixture.received().await[1].1.clone().unwrap()["audience"], sent);
+    let fixture =
+        Fixture::with_responses(vec![response(404, &json!({ "errors": ["not found"] }))]).await;
+    let run = fixture.run(&["segments", "preview", "active customers"]);
+    assert_eq!(run.status, 2, "{run:?}");
+}
+
+/// A script whose variable is empty must not read every device.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_filter_is_refused() {
+    for line in [
+        &["devices", "list", "--user"][..],
+        &["devices", "list", "--tag"],
+        &["devices", "list", "--token"],
+        &["devices", "list", "--segment"],
+        &["devices", "export", "--tag"],
+        &["notifications", "deliveries", "n", "--reason"],
+        &["send", "--text", "t", "--platform", "ios", "--tag"],
+        &["send", "--text", "t", "--platform", "ios", "--segment"],
+        &["send", "--text", "t", "--platform", "ios", "--audience"],
+        &["send", "--text", "t", "--user"],
+        &["send", "--text", "t", "--device"],
+        &["explain", "n", "--user"],
+        &["audit", "--app"],
+        &["tail", "--type"],
+    ] {
+        let fixture = Fixture::new().await;
+        let run = fixture.run(&[line, &[""]].concat());
+        assert!(run.status != 0, "{line:?}: {run:?}");
+        let is_read = |line: &str| line.contains("/v1/devices") || line.starts_with("POST");
+        let received = fixture.received().await;
+        assert!(!received.iter().any(|(line, _)| is_read(line)), "{line:?}: {received:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_comes_from_standard_input() {
+    for (input, text) in [("Hi\n", "Hi"), ("Hi\r\n", "Hi"), ("a\nb\n\n", "a\nb\n"), ("Hi", "Hi")] {
+        let fixture = Fixture::with_body(json!({ "id": ID, "platforms": [] })).await;
+        let mut command = fixture.command(&["send", "--text", "-", "--platform", "ios"]);
+        command.write_stdin(input);
+        common::finish(command).assert_success();
+        assert_eq!(fixture.received().await[0].1.clone().unwrap()["text"], text);
+    }
+    let fixture = Fixture::with_body(json!({ "id": ID, "platforms": [] })).await;
+    fixture.run(&["send", "--text", "-5% today", "--platform", "ios"]).assert_success();
+    assert_eq!(fixture.received().await[0].1.clone().unwrap()["text"], "-5% today");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_is_sent() {
+    let fixture = Fixture::with_body(json!({ "id": ID, "platforms": [] })).await;
+    let line = ["send", "--poll", "Pizza or pasta?", "--answer", "Pizza", "--answer", "-2 Pasta"];
+    let image = ["--image-url", "https://e/a.png", "--platform", "ios"];
+    fixture.run(&[&line[..], &image].concat()).assert_success();
+    let poll = json!({ "text": "Pizza or pasta?", "layout_id": "poll_text",
+        "image_url": "https://e/a.png", "answers": [{ "text": "Pizza" }, { "text": "-2 Pasta" }] });
+    let body = json!({ "platforms": ["ios"], "poll": poll });
+    assert_eq!(fixture.received().await[0].1, Some(body));
+    for wrong in [&["send", "--poll", "a?"][..], &["send", "--text", "t", "--answer", "a"]] {
+        assert_eq!(fixture.run(&[wrong, &["--platform", "ios"]].concat()).status, 2, "{wrong:?}");
+    }
+}
+
+/// People would read the braces.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_without_personalize_is_a_warning() {
+    let fixture = Fixture::with_body(json!({ "id": ID, "platforms": [] })).await;
+    let line = ["send", "--platform", "ios", "--text", "Hello {{first_name|you}}"];
+    let run = fixture.run(&line);
+    let warning = "warning: people see `{{first_name|you}}` itself: --personalize (in a file, \
+        `personalize`) replaces it with the attribute\n";
+    assert_eq!((run.status, &*run.stderr), (0, warning));
+    fixture.run(&[&line[..], &["--personalize"]].concat()).assert_success();
 }

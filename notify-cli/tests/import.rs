@@ -628,7 +628,7 @@ fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_spreadsheets_are_imported() {
     let semicolons = "Device_ID;Platform;Push Token;DeviceDescription\r\na;IOS;t;\"Café; 1\"\r\n";
-    let semicolons = semicolons.replace("IOS", "ios");
+    let semicolons = semicolons.to_owned();
     let tabs = semicolons.replace(';', "\t").replace("Café\t", "Café;");
     for file in [
         semicolons.clone().into_bytes(),
@@ -636,6 +636,12 @@ async fn files_of_spreadsheets_are_imported() {
         tabs.clone().into_bytes(),
         utf_16(&tabs, u16::to_le_bytes),
         utf_16(&semicolons, u16::to_be_bytes),
+        format!("sep=;\r\n{semicolons}").into_bytes(),
+        format!("\u{feff}sep=\t\r\n{tabs}\t\t\r\n\r\n").into_bytes(),
+        semicolons.replace("\r\n", ";;;\r\n").into_bytes(),
+        format!("{semicolons};;;\r\n;;;;\r\n").into_bytes(),
+        semicolons.replace(";t;", ";=\"t\";").into_bytes(),
+        semicolons.replace("\r\na;", "\r\n\"=\"\"a\"\"\";").into_bytes(),
     ] {
         let fixture = Fixture::with_body(done()).await;
         fixture.file("devices.csv", &file);
@@ -676,6 +682,17 @@ async fn rows_after_an_unterminated_quote_are_refused() {
     assert_eq!((&rows[0][3], &rows[1][3]), ("3", "4"));
     assert_eq!(&rows[1][4], "has an unterminated quote: all lines after it are part of its cell");
     assert_eq!(registered(&fixture).await, ["a"]);
+}
+
+/// The line of a refused row counts the line that names the delimiter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_row_has_its_line_in_a_file_of_a_spreadsheet() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file("devices.csv", "sep=;\ndevice_id;platform;;\n;;;\na;windows;;\nb;iOS;;\n");
+    check_summary(&fixture.run(&["devices", "import", "devices.csv"]), 2, 1, 1, 1);
+    let report = fixture.read("devices.csv.refused.csv");
+    assert!(report.contains("\"a\",\"windows\",\"4\","), "{report}");
+    assert_eq!(registered(&fixture).await, ["b"]);
 }
 
 /// Tags of a request body, by name and value.

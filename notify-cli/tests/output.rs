@@ -112,7 +112,7 @@ async fn a_record_is_a_table_of_its_fields() {
     );
     let fixture = Fixture::with_body(json!({ "success": true })).await;
     assert_eq!(
-        fixture.run(&["apps", "delete", ID, "-o", "table"]).assert_success().stdout,
+        fixture.run(&["apps", "delete", ID, "--yes", "-o", "table"]).assert_success().stdout,
         "done\n"
     );
 }
@@ -339,7 +339,7 @@ async fn csv_is_quoted_and_has_no_formulas() {
     let created = header.iter().position(|name| name == "created_at").unwrap();
     let rows: Vec<_> = rows.records().map(Result::unwrap).collect();
     assert_eq!(&rows[1][0], "a\"b,c");
-    assert_eq!(&rows[1][created], "1767323045000");
+    assert_eq!(&rows[1][created], "2026-01-02T03:04:05Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -415,6 +415,12 @@ async fn each_error_has_its_exit_status() {
              and its data folder, and is its application active?\n",
         ),
         (
+            401,
+            vec!["the API key has expired: use its successor, or create another one"],
+            4,
+            "error: not authorised: the API key has expired: use its successor, or create another one\n",
+        ),
+        (
             404,
             vec!["not found"],
             5,
@@ -457,7 +463,7 @@ async fn an_unknown_id_is_printed() {
         ("watch x", "no notification has the id `x`"),
         ("explain x d", "no notification has the id `x`"),
         ("devices get d", "no device has the id `d`"),
-        ("devices delete d", "no device has the id `d`"),
+        ("devices delete d --yes", "no device has the id `d`"),
         ("devices tag d vip", "no device has the id `d`"),
     ] {
         let fixture =
@@ -481,7 +487,7 @@ async fn a_404_below_a_path_prints_the_path() {
             "devices get d",
             "no device has the id `d`; is `/foo` part of the server's address? --server changes it",
         ),
-        ("campaigns get spring", "no campaign has the id `spring`"),
+        ("webhooks test spring", "no webhook has the id `spring`"),
     ] {
         let fixture = Fixture::with_responses(vec![response(404, &errors(&["not found"]))]).await;
         let server = format!("{}/foo", fixture.server.uri());
@@ -618,7 +624,7 @@ async fn wrong_usage_prints_a_hint() {
     fixture.file("google.json", r#"{"project_info": {}, "client": []}"#);
     fixture.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
-        chatapp; several as in --platform android --platform ios), --device ID, --user ID, \
+        chatapp or all; several as in --platform android --platform ios), --device ID, --user ID, \
         --android-device ID or --ios-device ID\n";
     for (line, remedy) in [
         ("send --text Hi --tag vip", "error: no target: --tag only restricts one; give --platform"),
@@ -629,7 +635,10 @@ async fn wrong_usage_prints_a_hint() {
             "send --text Hi --tag vip --segment vip",
             "error: no target: --segment and --tag only restrict one; give --platform",
         ),
-        ("send --platform ios", "no text: give --text TEXT, or --silent"),
+        (
+            "send --platform ios",
+            "no text: give --text TEXT, --poll QUESTION for a poll, or --silent",
+        ),
         (
             "send --text Hi --platform android,ios",
             "tip: `send` and `report` take each platform separately: --platform android \
@@ -665,11 +674,6 @@ async fn wrong_usage_prints_a_hint() {
         ("send --file -", "error: standard input is empty: `-` reads what is piped in\n"),
         ("providers put fcm -", "error: standard input is empty: `-` reads what is piped in\n"),
         ("campaigns create empty.json", "error: empty.json: is empty\n"),
-        (
-            "providers put apns AuthKey.p8",
-            "its text goes into `private_key`, next to `team_id`, `key_id` and `topic`: jq -n \
-             --rawfile key AuthKey.p8",
-        ),
         ("providers put fcm AuthKey.p8", "expects Google's service account JSON as downloaded"),
         ("providers put fcm google.json", "google.json is the configuration of the app"),
         ("providers put fcm other.json", "expects Google's service account JSON as downloaded"),
@@ -687,12 +691,9 @@ async fn wrong_usage_prints_a_hint() {
 async fn wrong_usage_of_users_and_segments_prints_a_hint() {
     let fixture = Fixture::with_body(json!({})).await;
     for (line, remedy) in [
-        ("users set u --attribute plan", "must be NAME=VALUE"),
-        ("users set u --attribute plan=\"x", "the quotes are not closed"),
-        (
-            "users set u --attribute plan=x --attribute plan=y",
-            "error: the attribute `plan` is given twice\n",
-        ),
+        ("users set u plan", "must be NAME=VALUE"),
+        ("users set u plan=\"x", "the quotes are not closed"),
+        ("users set u plan=x --attribute plan=y", "error: the attribute `plan` is given twice\n"),
         (
             "devices attributes d plan=x --remove plan",
             "error: the attribute `plan` is given twice\n",
@@ -755,10 +756,10 @@ async fn wrong_usage_exits_with_two() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_id_is_unknown() {
     let fixture = Fixture::with_body(json!({})).await;
-    let run = fixture.run(&["campaigns", "get", "spring"]);
+    let run = fixture.run(&["webhooks", "test", "spring"]);
     assert_eq!(
         (run.status, run.stderr.as_str()),
-        (5, "error: not found: no campaign has the id `spring`\n")
+        (5, "error: not found: no webhook has the id `spring`\n")
     );
     assert!(fixture.requests().await.is_empty());
 }

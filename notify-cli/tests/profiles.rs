@@ -48,7 +48,7 @@ async fn profiles_are_selected_and_removed() {
     finish(fixture.offline(&["profile", "use", "two"])).assert_success();
     finish(fixture.offline(&["tags", "list"])).assert_success();
     finish(fixture.offline(&["tags", "list", "--profile", "one"])).assert_success();
-    finish(fixture.offline(&["profile", "remove", "two"])).assert_success();
+    finish(fixture.offline(&["profile", "remove", "two", "--yes"])).assert_success();
     let run = finish(fixture.offline(&["profile", "use", "two"]));
     assert_eq!(
         (run.status, run.stderr.as_str()),

@@ -107,9 +107,9 @@ async fn the_devices_of_a_user_are_explained() {
     assert_eq!(
         run.stdout,
         "\"device_id\",\"at\",\"what\",\"detail\"\r\n\
-         \"phone\",\"1767323045000\",\"accepted\",\"accepted\"\r\n\
+         \"phone\",\"2026-01-02T03:04:05Z\",\"accepted\",\"accepted\"\r\n\
          \"phone\",\"\",\"lacks_tag\",\"does not have the tag\"\r\n\
-         \"tablet\",\"1767323045000\",\"accepted\",\"accepted\"\r\n\
+         \"tablet\",\"2026-01-02T03:04:05Z\",\"accepted\",\"accepted\"\r\n\
          \"tablet\",\"\",\"disabled\",\"push is turned off by its user now\"\r\n"
     );
     let run = explain(json!("next"), "table").await;
@@ -288,6 +288,49 @@ async fn watch_prints_the_start_and_the_end_of_a_wait() {
     assert_eq!(run.status, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_ends_after_the_time_of_wait() {
+    let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",
+        "outcome": "pending", "reason": null, "attempts": 1, "provider_message_id": null,
+        "at": null, "next_attempt_at": 3}], "next_cursor": null});
+    let explanation = json!({"device_id": "d", "outcome": "pending", "steps": [
+        {"at": 2, "what": "attempted", "detail": "1 attempt, the last answer: connect_failed"},
+        {"at": 3, "what": "next_attempt", "detail": "due at 2026-01-02T03:04:05Z"}]});
+    let state = "sending: 0 of 1 sent, 1 pending";
+    for (send, bodies) in [
+        (false, vec![record("sending", [0, 0, 0, 0, 0, 1]), waiting.clone(), explanation.clone()]),
+        (
+            true,
+            vec![
+                json!({ "id": ID }),
+                json!({ "platforms": [] }),
+                record("sending", [0, 0, 0, 0, 0, 1]),
+                waiting,
+                explanation,
+            ],
+        ),
+    ] {
+        let responses = bodies.iter().map(|body| response(200, body)).collect();
+        let fixture = Fixture::with_responses(responses).await;
+        let run = if send {
+            let line = ["send", "--text", "Hi", "--platform", "ios", "--watch", "--wait", "0s"];
+            fixture.run(&line)
+        } else {
+            fixture.run(&["watch", ID, "--wait", "0s"])
+        };
+        let error = format!(
+            "error: {state}: the last answer: connect_failed; the next attempt is due at \
+             2026-01-02T03:04:05Z; `notify watch {ID}` continues to watch\n"
+        );
+        assert!(run.stderr.ends_with(&error), "{run:?}");
+        assert_eq!((run.status, &run.json()["status"]), (1, &json!("sending")), "{run:?}");
+    }
+    let fixture = Fixture::new().await;
+    let run = fixture.run(&["send", "--text", "Hi", "--platform", "ios", "--wait", "1s"]);
+    assert_eq!((run.status, &*run.stderr), (2, "error: --wait needs --watch\n"));
+    assert!(fixture.received().await.is_empty());
+}
+
 /// A single push service may fail. The server then does not pause all deliveries of the provider, and each
 /// attempt fails.
 #[tokio::test(flavor = "multi_thread")]
@@ -308,8 +351,8 @@ async fn watch_prints_why_a_delivery_is_retried() {
     let fixture =
         Fixture::with_responses(bodies.iter().map(|body| response(200, body)).collect()).await;
     let run = fixture.run(&["watch", ID, "--every", "0.05"]);
-    let text = "sending: 0 of 1 sent, 1 pending\nwaiting: the last answer: connect_failed\n\
-        completed: 1 of 1 sent\n";
+    let text = "sending: 0 of 1 sent, 1 pending\nwaiting: the last answer: connect_failed; the next \
+        attempt is due at 2026-01-02T03:04:05Z\ncompleted: 1 of 1 sent\n";
     assert_eq!((run.status, run.stderr.as_str()), (0, text));
 }
 

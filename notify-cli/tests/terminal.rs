@@ -219,8 +219,8 @@ async fn irreversible_commands_fail_if_the_question_is_not_visible() {
         let args: Vec<&str> = line.split_whitespace().chain([&*elsewhere]).collect();
         let (status, sent) = run_with_input(&fixture, &args, "y\n");
         assert_eq!(status, Some(2), "{line}: {sent:?}");
-        let text = "error: standard error is not a terminal, so the command cannot ask for \
-            confirmation: give --yes\n";
+        let text = "error: this cannot be undone, and the command cannot ask for confirmation \
+            because standard error is not a terminal: give --yes to go ahead\n";
         assert_eq!(fixture.read("errors"), text, "{line}");
         assert!(deleted(&fixture).await.is_empty(), "{line}");
         let yes = [&args[..], &["--yes"]].concat();
@@ -266,13 +266,23 @@ async fn a_heading_is_wrapped_at_the_width_of_the_terminal() {
     assert_eq!(lines.join(" "), format!("! d pending: {cause}"));
 }
 
-/// Scripts have no terminal, so they are not asked.
+/// Nobody can answer a script's question. So the script has to say that it means it.
 #[tokio::test]
-async fn scripts_are_not_asked_for_confirmation() {
-    for (line, records, _) in irreversible() {
+async fn scripts_need_the_option_yes() {
+    let mut rows = irreversible();
+    let app = rows[1].1.clone();
+    rows.push(("apps delete ID", app.clone(), ""));
+    rows.push(("admin-keys revoke ID", app, ""));
+    for (line, records, _) in rows {
         let line = line.replace("ID", ID);
+        let args: Vec<&str> = line.split_whitespace().collect();
         let fixture = server_with(records).await;
-        fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
+        let refused = fixture.run(&args);
+        let text = "error: this cannot be undone, and the command cannot ask for confirmation \
+            because standard input is not a terminal: give --yes to go ahead\n";
+        assert_eq!((refused.status, &*refused.stderr), (2, text), "{line}");
+        assert!(fixture.received().await.is_empty(), "{line}");
+        fixture.run(&[&args[..], &["--yes"]].concat()).assert_success();
         let requests: Vec<String> =
             fixture.received().await.into_iter().map(|(line, _)| line).collect();
         assert_eq!(requests.len(), 1, "{requests:?}");

@@ -126,6 +126,9 @@ pub(crate) fn secret_header(key: &SecretString, scheme: &str) -> Result<HeaderVa
              its first start",
         ));
     }
+    if key.expose_secret().trim().is_empty() {
+        return Err(Error::config("the key is empty: is the variable that holds it set?"));
+    }
     let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose_secret().trim()))
         .map_err(|_| Error::config("a key must be visible ASCII characters"))?;
     value.set_sensitive(true);

@@ -98,17 +98,17 @@ impl Query for EnrichmentQuery {
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::new(
             "notification_id",
-            ParameterForm::Id,
+            ParameterForm::NonEmpty,
             "Id of the notification that is shown",
         ),
-        Parameter::new("device_id", ParameterForm::Id, "Id of the device that shows it"),
+        Parameter::new("device_id", ParameterForm::NonEmpty, "Id of the device that shows it"),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let query = Self {
-            notification_id: parameters.id("notification_id").map(str::to_owned),
-            device_id: parameters.id("device_id").map(str::to_owned),
+            notification_id: parameters.non_empty("notification_id").map(str::to_owned),
+            device_id: parameters.non_empty("device_id").map(str::to_owned),
         };
         parameters.finish(Some(query))
     }

@@ -54,6 +54,9 @@ pub enum ProviderStatus {
 impl ProviderStatus {
     /// The values of the field `state`, in the order of the variants.
     pub const STATES: [&str; 5] = ["open", "throttled", "unreachable", "held", "stopped"];
+    /// The words for readers, in the order of the variants. They are the values of `state`, except that `open`
+    /// reads like the state of a circuit breaker that stops deliveries.
+    pub const WORDS: [&str; 5] = ["delivering", "throttled", "unreachable", "held", "stopped"];
     /// The values of the label `why`, in the order of the variants that have one.
     pub const WAIT_REASONS: [&str; 4] = ["throttled", "unreachable", "credentials", "guard"];
     /// The `reason` of [`ProviderStatus::AuthRejected`] if a server cannot open the stored credentials, because it
@@ -64,6 +67,19 @@ impl ProviderStatus {
     #[must_use]
     pub const fn state(&self) -> &'static str {
         Self::STATES[self.severity()]
+    }
+
+    /// The status in a word for readers.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        Self::WORDS[self.severity()]
+    }
+
+    /// The word for readers of a value of the field `state`; the value itself if it is unknown.
+    #[must_use]
+    pub fn word_of(state: &str) -> &str {
+        let known = Self::STATES.iter().position(|known| *known == state);
+        known.map_or(state, |index| Self::WORDS[index])
     }
 
     /// Why deliveries wait, as a metric label; `None` when they go out.

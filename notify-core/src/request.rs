@@ -220,13 +220,14 @@ pub struct Parameter {
     pub form: ParameterForm,
 }
 
-/// The values that a query parameter accepts. An empty value equals an absent one, except for ids.
+/// The values that a query parameter accepts. An empty `Text` or `Integer` equals an absent one. Every other form
+/// refuses an empty value: with it, a script whose variable is empty would select everything.
 #[derive(Debug, Clone, Copy)]
 pub enum ParameterForm {
     /// Any text.
     Text,
-    /// An id, which must not be empty.
-    Id,
+    /// Any text but an empty one.
+    NonEmpty,
     /// A UUID.
     Uuid,
     /// An integer from `min` to `max`, both included, or the text `or`.
@@ -306,11 +307,12 @@ impl<'q> Parameters<'q> {
         self.take(name).filter(|value| !value.is_empty())
     }
 
-    /// Takes an id, which must not be empty.
-    pub(crate) fn id(&mut self, name: &'static str) -> Option<&'q str> {
+    /// Takes a value that must not be empty.
+    pub(crate) fn non_empty(&mut self, name: &'static str) -> Option<&'q str> {
         let value = self.take(name)?;
         if value.is_empty() {
             self.validator.violation(&path(name), "must not be empty");
+            return None;
         }
         Some(value)
     }

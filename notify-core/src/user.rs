@@ -189,7 +189,7 @@ impl Query for DeleteUser {
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
-        let devices = parameters.text("devices");
+        let devices = parameters.non_empty("devices");
         if devices.is_some_and(|name| !KEEP.contains(&name)) {
             parameters.validator.violation(&path("devices"), UnknownName { known: &KEEP });
         }

@@ -4,7 +4,7 @@
 mod storage;
 
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,7 @@ impl App {
             store: store.clone(),
             providers: providers.clone(),
             clock: clock.clone(),
-            public_url: public_url(&config, address, &origin),
+            public_url: public_url(&config, &origin),
             metrics: metrics.delivery(),
         };
         let public_url = engine_deps.public_url.clone();
@@ -184,7 +184,9 @@ impl App {
             reader: Arc::new(FeedReader::new(outbound.clone())),
             metrics: metrics.feeds(),
         };
+        let key_cache = KeyCache::new(&store);
         let api = Arc::new(Api {
+            key_cache: key_cache.clone(),
             store: store.clone(),
             clock: clock.clone(),
             trusted_clock: trusted_clock.clone(),
@@ -207,7 +209,6 @@ impl App {
         let first_keys = storage::bootstrap(&store, &clock).await?;
         playground::erase(&store).await?;
         write_marker(&config)?;
-        let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api.clone(), key_cache.clone(), stopping.clone()));
         let serving = ServerState::new(pipeline, limits(&config), tls, stopping);
         let mut tasks = start_tasks(&serving, &key_cache, feeds, retention);
@@ -414,32 +415,10 @@ fn engine_config(config: &Config) -> EngineConfig {
     }
 }
 
-/// The url under which clients reach the server. Warns if it is the listening address and only this
-/// machine or a private network can reach it.
-fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
-    match &config.public_url {
-        Some(url) => api::without_trailing_slash(url),
-        None => {
-            if !is_public(address.ip()) {
-                tracing::warn!(
-                    "poll urls begin with {origin}, which phones cannot reach: set --public-url \
-                     (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
-                );
-            }
-            origin.to_owned()
-        }
-    }
-}
-
-fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            !address.is_loopback() && !address.is_unspecified() && !address.is_private()
-        }
-        IpAddr::V6(address) => {
-            !address.is_loopback() && !address.is_unspecified() && !address.is_unique_local()
-        }
-    }
+/// The url under which clients reach the server. `notify doctor` reports one that phones cannot reach.
+fn public_url(config: &Config, origin: &str) -> String {
+    let url = config.public_url.as_ref();
+    url.map_or_else(|| origin.to_owned(), api::without_trailing_slash)
 }
 
 /// The limits of the API. Warns if the limit of open files allows fewer connections than

@@ -36,7 +36,7 @@ pub(crate) enum Refused {
     #[error("must be an https url")]
     NotHttps,
     /// The url of a webhook is `http`.
-    #[error("must be an https url: this server sends to no other without --allow-private-networks")]
+    #[error("must be an https url, unless the server has --allow-private-networks")]
     PlainHttp,
     /// The url cannot be parsed, or is neither `http` nor `https`.
     #[error("must be an http or https url")]

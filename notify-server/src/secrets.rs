@@ -58,7 +58,7 @@ pub enum MasterKeyError {
 
 /// What an operator can do without the right key.
 const IF_LOST: &str = "put the kept copy of the key there; only if it is lost for good, \
-    `notify-server forget-credentials` deletes what it sealed";
+    `notify-server forget-credentials` (for a backup: `restore --forget-credentials`) deletes what it sealed";
 
 /// What the key that signs user tokens is derived for.
 const USER_TOKENS: &[u8] = b"notify user tokens";

@@ -176,7 +176,7 @@ async fn the_next_answer_of_a_device_is_scripted() -> Result<()> {
     let path = |id: &str| format!("/admin/v1/playground/devices/{id}/answer");
     caller.put(&path("no-such-device"), &json!({"answer": "ok"})).await.is(404);
     let disabled = caller.put(&path("telegram-chat"), &json!({"answer": "ok"})).await;
-    let text = "device_id: names a disabled device, which gets no message: register another one";
+    let text = "device_id: the device is disabled and gets no message: register another one";
     disabled.rejected(400, &[text]);
     let unknown = caller.put(&path("my-phone"), &json!({"answer": "later"})).await;
     unknown.rejected(400, &["answer: must be one of ok, unregistered, unavailable, slow"]);

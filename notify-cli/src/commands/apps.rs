@@ -66,8 +66,8 @@ pub(crate) enum Apps {
         #[arg(long = "tag", value_name = "NAME", requires = "origins")]
         tags: Vec<String>,
         /// Host of a push service that browsers may use, such as `fcm.googleapis.com`, or
-        /// `*.push.apple.com` for all names below a domain; repeatable. Without it: the push services
-        /// of Chrome, Firefox, Safari and Edge.
+        /// `*.push.apple.com` for all names below a domain; repeatable. The push services of Chrome,
+        /// Firefox, Safari and Edge unless given.
         #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
         push_services: Vec<String>,
         /// Revoke the access of all pages.

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     input,
     output::view,
-    session::{Session, parse_id},
+    session::Session,
 };
 
 const CREATE_HELP: &str = r#"Example of FILE:
@@ -51,29 +51,34 @@ pub(crate) enum Campaigns {
     },
     /// Show a campaign and its template.
     Get {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
     },
     /// Replace a campaign's template.
     Replace {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         /// The template as JSON; `-` for standard input.
         file: PathBuf,
     },
     /// Activate a campaign.
     Enable {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
     },
     /// Disable a campaign.
     Disable {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
     },
     /// Delete a campaign that no notification uses.
     Delete {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         #[command(flatten)]
         confirm: ConfirmArgs,
@@ -134,13 +139,14 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
             session.out.show(&page, &view::CAMPAIGNS)
         }
         Campaigns::Get { id } => {
-            let campaign = session.client()?.campaigns().get(parse_id("campaign", &id)?).await;
+            let id = session.named_campaign(&id).await?;
+            let campaign = session.client()?.campaigns().get(id).await;
             let campaign = campaign.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.show(&campaign, &view::CAMPAIGN)
         }
         Campaigns::Replace { id, file } => {
             let template: Template = input::request(&file)?;
-            let id = parse_id("campaign", &id)?;
+            let id = session.named_campaign(&id).await?;
             let replaced = session.client()?.campaigns().replace(id, &template).await;
             replaced.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.done()
@@ -148,7 +154,7 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
         Campaigns::Enable { id } => set_status(&id, CampaignStatus::Active, session).await,
         Campaigns::Disable { id } => set_status(&id, CampaignStatus::Disabled, session).await,
         Campaigns::Delete { id, confirm } => {
-            let id = parse_id("campaign", &id)?;
+            let id = session.named_campaign(&id).await?;
             let notify = session.client()?;
             if confirm.is_required()? {
                 let campaign = notify.campaigns().get(id).await;
@@ -202,7 +208,8 @@ async fn set_status(
     status: CampaignStatus,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let result = session.client()?.campaigns().set_status(parse_id("campaign", id)?, status).await;
+    let id = session.named_campaign(id).await?;
+    let result = session.client()?.campaigns().set_status(id, status).await;
     result.map_err(Failure::unknown_id("campaign", &id))?;
     session.out.done()
 }

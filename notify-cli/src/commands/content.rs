@@ -7,12 +7,12 @@ use notify_client::notify_core::{
 
 use crate::{failure::Failure, input};
 
-/// The content of a notification. Polls, web push buttons and the options of platforms need
+/// The content of a notification. Web push buttons and the options of platforms need
 /// `--file`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct ContentArgs {
-    /// Main text.
+    /// Main text; `-` for standard input.
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// Title; the application's name unless given.
@@ -23,7 +23,7 @@ pub(crate) struct ContentArgs {
     #[arg(long, value_name = "FILE|JSON")]
     translations: Option<String>,
     /// Only devices that have this tag set to true.
-    #[arg(long, help_heading = "Target")]
+    #[arg(long, help_heading = "Target", value_parser = input::filter())]
     pub(crate) tag: Option<String>,
     /// Deep link.
     #[arg(long)]
@@ -31,9 +31,9 @@ pub(crate) struct ContentArgs {
     /// Image shown with the notification.
     #[arg(long, value_name = "URL")]
     image_url: Option<String>,
-    /// Campaign to attach, or `default`.
-    #[arg(long, value_name = "ID")]
-    campaign: Option<String>,
+    /// Name or id of the campaign to attach, or `default`.
+    #[arg(long, value_name = "NAME|ID", value_parser = input::filter())]
+    pub(crate) campaign: Option<String>,
     /// Key of extra data.
     #[arg(long, value_name = "KEY", requires = "custom_json_value")]
     custom_json_key: Option<String>,
@@ -70,8 +70,9 @@ impl ContentArgs {
     /// The text and the other content.
     ///
     /// # Errors
-    /// When the translations cannot be read.
+    /// When the text or the translations cannot be read.
     pub(crate) fn into_parts(self) -> Result<(Option<String>, NotificationContent), Failure> {
+        let text = self.text.map(input::text).transpose()?;
         let translations = self.translations.as_deref().map(input::translations).transpose()?;
         let has_android_settings = self.android_title.is_some() || self.android_sound.is_some();
         let android_settings = has_android_settings
@@ -92,9 +93,9 @@ impl ContentArgs {
             social_messenger_settings: self
                 .view_button
                 .map(|text| MessengerSettings { view_button: Some(text) }),
-            // The options of platforms, buttons of browsers and polls need `--file`.
+            // The options of platforms and buttons of browsers need `--file`.
             ..NotificationContent::default()
         };
-        Ok((self.text, content))
+        Ok((text, content))
     }
 }

@@ -6,8 +6,7 @@ use clap::{Args, Subcommand};
 use notify_client::{
     Client, Error,
     notify_core::{
-        AttributeValue, DeviceId, DeviceState, ListDevices, PageQuery, Platform, RegisterDevice,
-        SetTags, Tag,
+        AttributeValue, DeviceId, DeviceState, ListDevices, PageQuery, RegisterDevice, SetTags, Tag,
     },
 };
 
@@ -18,7 +17,7 @@ use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
     import::{self, FileOptions, Format, Purpose},
-    input,
+    input::{self, Platforms},
     output::view,
     session::{Session, parse_caller_id},
 };
@@ -35,25 +34,25 @@ pub(crate) enum Devices {
     },
     /// List devices.
     List {
-        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
-        /// (Telegram).
-        #[arg(long, value_parser = input::platform())]
-        platform: Option<Platform>,
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger), chatapp
+        /// (Telegram) or all.
+        #[arg(long, value_parser = input::platforms())]
+        platform: Option<Platforms>,
         /// Only devices that have this tag set to true.
-        #[arg(long)]
+        #[arg(long, value_parser = input::filter())]
         tag: Option<String>,
         /// Only devices in this state: enabled, disabled for any reason, or disabled because the
         /// provider reported the address as unregistered.
         #[arg(long, value_parser = input::device_state())]
         state: Option<DeviceState>,
-        /// Only devices with exactly this push token, endpoint or recipient id.
-        #[arg(long)]
+        /// Only devices with this push token, endpoint or recipient id.
+        #[arg(long, value_parser = input::filter())]
         token: Option<String>,
         /// Only devices on which this user is logged in.
-        #[arg(long, value_name = "USER_ID")]
+        #[arg(long, value_name = "USER_ID", value_parser = input::filter())]
         user: Option<String>,
         /// Only devices that meet the condition of this segment.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = input::filter())]
         segment: Option<String>,
         #[command(flatten)]
         page: PageArgs,
@@ -63,12 +62,12 @@ pub(crate) enum Devices {
         /// Format of the file; ndjson unless given.
         #[arg(long)]
         format: Option<Format>,
-        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
-        /// (Telegram).
-        #[arg(long, value_parser = input::platform())]
-        platform: Option<Platform>,
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger), chatapp
+        /// (Telegram) or all.
+        #[arg(long, value_parser = input::platforms())]
+        platform: Option<Platforms>,
         /// Only devices that have this tag set to true.
-        #[arg(long)]
+        #[arg(long, value_parser = input::filter())]
         tag: Option<String>,
     },
     /// Erase a device and all data about it.
@@ -217,6 +216,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
         Devices::List { platform, tag, state, token, user, segment, page } => {
             let PageQuery { limit, cursor } = page.query();
             let (push_token, user_id) = (token, user);
+            let platform = platform.and_then(Platforms::only);
             let query =
                 ListDevices { limit, cursor, platform, tag, state, push_token, segment, user_id };
             let (first, all) = (devices.list(&query), devices.all(&query));
@@ -224,6 +224,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
         }
         Devices::Export { format, platform, tag } => {
             let limit = Some(LARGE_PAGE);
+            let platform = platform.and_then(Platforms::only);
             let query = ListDevices { limit, platform, tag, ..ListDevices::default() };
             export(&notify, &query, format, session).await
         }

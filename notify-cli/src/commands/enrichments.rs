@@ -9,7 +9,7 @@ use notify_client::{
 use crate::{
     failure::Failure,
     output::{self, view},
-    session::{Session, parse_id},
+    session::Session,
 };
 
 /// `notify enrichments`.
@@ -17,7 +17,8 @@ use crate::{
 pub(crate) enum Enrichments {
     /// Show what a device displays for a campaign.
     Get {
-        /// Id of the campaign, or `default`.
+        /// Name or id of the campaign, or `default`.
+        #[arg(value_name = "NAME|ID")]
         campaign: String,
         /// Id of the notification that the device displays.
         #[arg(long, value_name = "ID")]
@@ -36,7 +37,7 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     let Enrichments::Get { campaign, notification, device, if_none_match } = command;
     let campaign = match campaign.as_str() {
         "default" => CampaignRef::Default,
-        id => CampaignRef::Id(parse_id("campaign", id)?),
+        name => CampaignRef::Id(session.named_campaign(name).await?),
     };
     let query = EnrichmentQuery { notification_id: notification, device_id: device };
     let notify = session.client()?;

@@ -11,7 +11,7 @@ use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
     output::{self, view},
-    session::{Session, parse_id},
+    session::Session,
 };
 
 /// `notify feeds`.
@@ -35,7 +35,8 @@ pub(crate) enum Feeds {
     },
     /// Delete a feed that no campaign uses.
     Delete {
-        /// Its id.
+        /// Its name or id.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         #[command(flatten)]
         confirm: ConfirmArgs,
@@ -89,7 +90,7 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             }
         }
         Feeds::Delete { id, confirm } => {
-            let id = parse_id("feed", &id)?;
+            let id = session.named_feed(&id).await?;
             if confirm.is_required()? {
                 confirm_delete(&notify, id).await?;
             }

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     input,
     output::{self, view},
-    session::{Session, parse_id},
+    session::Session,
 };
 
 /// The application of a command.
@@ -30,20 +30,20 @@ pub(crate) enum Keys {
         /// Its purpose.
         #[arg(long)]
         name: Option<String>,
-        /// What it may do; repeatable. Without it, everything.
+        /// What it may do; repeatable. Everything unless given.
         #[arg(long, value_name = "SCOPE", value_parser = KeyScope::NAMES, value_delimiter = ',')]
         scope: Vec<String>,
-        /// When it expires: a span from now like `90d`, or a time; at most ten years ahead. Never
-        /// without this option.
+        /// When it expires: a span from now like `90d`, or a time; at most ten years ahead. It
+        /// does not expire unless given.
         #[arg(long, value_name = "TIME", value_parser = input::future_instant)]
         expires_in: Option<Timestamp>,
         /// Create a publishable key, with which apps register their own devices under /device/v1.
         #[arg(long, conflicts_with = "scope")]
         publishable: bool,
-        /// Tag that apps may set with the publishable key; repeatable. None without it.
+        /// Tag that apps may set with the publishable key; repeatable. None unless given.
         #[arg(long = "allow-tag", value_name = "NAME", requires = "publishable")]
         allowed_tags: Vec<String>,
-        /// Attribute that apps may set with the publishable key; repeatable. None without it.
+        /// Attribute that apps may set with the publishable key; repeatable. None unless given.
         #[arg(long = "allow-attribute", value_name = "NAME", requires = "publishable")]
         allowed_attributes: Vec<String>,
         #[command(flatten)]
@@ -54,9 +54,10 @@ pub(crate) enum Keys {
     /// Create the successor of an API key, with the same name, scopes and lifetime, and print it. It is shown
     /// only once. The rotated key expires after the overlap.
     Rotate {
-        /// Id of the key.
+        /// Name or id of the key.
+        #[arg(value_name = "NAME|ID")]
         id: String,
-        /// How long the rotated key stays valid, such as `12h`; at most `30d`. One day without it.
+        /// How long the rotated key stays valid, such as `12h`; at most `30d`; one day unless given.
         #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
         overlap: Option<u32>,
         #[command(flatten)]
@@ -64,7 +65,8 @@ pub(crate) enum Keys {
     },
     /// Revoke an API key at once.
     Revoke {
-        /// Id of the key.
+        /// Name or id of the key.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         #[command(flatten)]
         app: AppArgs,
@@ -105,15 +107,15 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
             session.out.show(&keys, &view::KEYS)
         }
         Keys::Rotate { id, overlap: overlap_seconds, app } => {
-            let id = parse_id("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
+            let id = session.named_key(app, &id).await?;
             let rotated = notify.admin().rotate_key(app, id, &RotateKey { overlap_seconds }).await;
             let created = rotated.map_err(unknown_key(app, id))?;
             session.out.show(&created, &view::KEY_CREATED)
         }
         Keys::Revoke { id, app, confirm } => {
-            let id = parse_id("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
+            let id = session.named_key(app, &id).await?;
             if confirm.is_required()? {
                 confirm_revoke(&notify, app, id).await?;
             }

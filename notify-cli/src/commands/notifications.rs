@@ -38,7 +38,7 @@ pub(crate) enum Notifications {
         #[arg(long, value_parser = input::outcome())]
         outcome: Option<DeliveryOutcome>,
         /// Only deliveries with exactly this reason.
-        #[arg(long)]
+        #[arg(long, value_parser = input::filter())]
         reason: Option<String>,
         #[command(flatten)]
         page: PageArgs,
@@ -53,7 +53,8 @@ pub(crate) enum Notifications {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Pause a notification. What is not sent yet waits; `ttl_seconds` goes on counting.
+    /// Pause a notification. The server sends the rest only after `resume`, and `ttl_seconds` keeps
+    /// running.
     Pause {
         /// Its id.
         id: String,

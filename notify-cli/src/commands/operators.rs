@@ -24,14 +24,16 @@ pub(crate) enum AdminKeys {
     List,
     /// Rename an admin key.
     Rename {
-        /// Id of the key.
+        /// Name or id of the key.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         /// Its new name.
         name: String,
     },
     /// Revoke an admin key at once, and end the console sessions that it signed in.
     Revoke {
-        /// Id of the key.
+        /// Name or id of the key.
+        #[arg(value_name = "NAME|ID")]
         id: String,
         #[command(flatten)]
         confirm: ConfirmArgs,
@@ -78,12 +80,12 @@ pub(crate) async fn run_admin_keys(
             session.out.show(&keys, &view::ADMIN_KEYS)
         }
         AdminKeys::Rename { id, name } => {
-            let id = parse_id("key", &id)?;
+            let id = session.named_admin_key(&id).await?;
             admin.rename_admin_key(id, &RenameKey { name }).await.map_err(unknown(&id))?;
             session.out.done()
         }
         AdminKeys::Revoke { id, confirm } => {
-            let id: KeyId = parse_id("key", &id)?;
+            let id = session.named_admin_key(&id).await?;
             if confirm.is_required()? {
                 let keys = admin.list_admin_keys().await?.keys;
                 let Some(key) = keys.into_iter().find(|key| key.id == id) else {

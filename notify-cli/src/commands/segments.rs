@@ -13,7 +13,7 @@ use super::send::audience_problems;
 use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
-    input,
+    input::{self, Platforms},
     output::{print_message, view},
     session::{Session, parse_caller_id},
 };
@@ -48,9 +48,10 @@ pub(crate) enum Segments {
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
-    /// Count the devices that meet a condition now.
+    /// Count the devices that meet a condition now, or the condition of a segment.
     #[command(
         override_usage = "notify segments preview <AUDIENCE> [OPTIONS]\n       \
+            notify segments preview <NAME> [OPTIONS]\n       \
             notify segments preview --file <FILE>",
         after_help = "`notify segments set --help` describes audiences. A number that is not exact is \
             an estimate."
@@ -60,10 +61,10 @@ pub(crate) enum Segments {
         audience: AudienceArgs,
         /// Only devices of this platform; repeatable. All platforms unless given.
         #[arg(
-            long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
+            long = "platform", value_name = "PLATFORM", value_parser = input::platforms(),
             conflicts_with = "file",
         )]
-        platforms: Vec<Platform>,
+        platforms: Vec<Platforms>,
     },
 }
 
@@ -138,10 +139,12 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
             let request = match (audience.file, audience.audience) {
                 (Some(path), _) => input::request(&path)?,
                 (None, text) => {
+                    let audience = audience_or_segment(text, &notify).await?;
+                    let platforms = Platforms::of(&platforms);
                     let platforms = platforms.iter().map(ToString::to_string).collect::<Vec<_>>();
                     PreviewSegment {
                         platforms: Some(platforms).filter(|platforms| !platforms.is_empty()),
-                        ..PreviewSegment::new(parse_audience(text)?)
+                        ..PreviewSegment::new(audience)
                     }
                 }
             };
@@ -174,6 +177,22 @@ async fn warn_of_problems(notify: &Client, audience: &Audience) {
 
 fn parse_audience(text: Option<String>) -> Result<Audience, Failure> {
     input::audience("audience", &text.unwrap_or_default())
+}
+
+/// A condition, or that of the segment with this name.
+async fn audience_or_segment(text: Option<String>, notify: &Client) -> Result<Audience, Failure> {
+    let name = text.clone().unwrap_or_default();
+    // One word alone is never a condition, and several words may be a name if they have no operator.
+    let has_operator = name.contains(|c: char| "@{}()=<>\"".contains(c));
+    if !name.is_empty() && !has_operator && !name.contains(char::is_whitespace) {
+        return Ok(Audience::segment(name));
+    }
+    match (parse_audience(text), SegmentName::new(&*name)) {
+        (Err(_), Ok(known)) if !has_operator && notify.segments().get(&known).await.is_ok() => {
+            Ok(Audience::segment(name))
+        }
+        (audience, _) => audience,
+    }
 }
 
 fn parse_name(text: &str) -> Result<SegmentName, Failure> {

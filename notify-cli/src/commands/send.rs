@@ -6,15 +6,16 @@ use clap::Args;
 use notify_client::{
     Client, Error,
     notify_core::{
-        Audience, Canary, CanaryThen, CreateNotification, DeviceId, NotificationId,
-        NotificationPreview, Platform, ReportNotification, StepKind, Timestamp,
+        Audience, Canary, CanaryThen, CreateAnswer, CreateNotification, CreatePoll, DeviceId,
+        NotificationId, NotificationPreview, PollLayout, ReportNotification, Request, StepKind,
+        Timestamp,
     },
 };
 
 use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
-    input,
+    input::{self, Platforms},
     output::{print_message, view},
     session::{Session, parse_caller_id},
 };
@@ -23,18 +24,21 @@ const SEND_HELP: &str = "\
 Examples:
   notify send --text 'Dinner is ready' --platform android --platform ios --tag hungry
   notify send --text 'Your order has shipped' --user user-7
+  notify send --poll 'Pizza or pasta?' --answer Pizza --answer Pasta --platform all
   notify send --text 'We miss you' --platform ios \\
     --audience 'country in (DE, AT) and not last_active_at within 30 days'
 
-  notify send --text 'Dinner is ready' --platform ios --watch && echo 'all sent'
+  notify send --text 'Dinner is ready' --platform ios --watch --wait 60s && echo 'all sent'
 
   ID=$(notify send --text 'Dinner is ready' --platform ios | jq -r .id)
   notify watch \"$ID\"
 
 Exit status with --watch: 0 if every delivery was sent or its address was unregistered, 1 if a
-delivery failed, expired or was canceled.
+delivery failed, expired or was canceled, or if --wait ends first.
 
-Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram).
+`notify polls get ID` shows the answers of a poll. A poll with pictures as answers needs --file.
+
+Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram), all.
 `notify segments set --help` describes audiences.";
 
 /// Arguments of `notify send`.
@@ -68,9 +72,17 @@ pub(crate) struct Send {
     /// statuses.
     #[arg(long, conflicts_with = "preview")]
     watch: bool,
+    #[command(flatten)]
+    wait: watch::WaitArgs,
     /// Wake the app with --url, --campaign or --custom-json-key and show nothing; only on Android and iOS.
     #[arg(long, conflicts_with_all = ["file", "text"])]
     silent: bool,
+    /// Send a poll with this question in place of a text; give each answer with --answer.
+    #[arg(long, value_name = "QUESTION", conflicts_with_all = ["file", "text", "silent"], requires = "answers")]
+    poll: Option<String>,
+    /// An answer of the poll; repeatable, at least two.
+    #[arg(long = "answer", value_name = "TEXT", conflicts_with_all = ["file", "text", "silent"])]
+    answers: Vec<String>,
     /// Replace `{{name|default}}` in texts and titles with the attribute of each device or its user.
     #[arg(long, conflicts_with = "file")]
     personalize: bool,
@@ -89,8 +101,8 @@ pub(crate) struct Send {
 struct TargetArgs {
     /// All devices of this platform (those with --tag, if given); repeatable. Ignored if devices are
     /// given; with users, only their devices of this platform.
-    #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platform())]
-    platforms: Vec<Platform>,
+    #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platforms())]
+    platforms: Vec<Platforms>,
     /// A device of any platform, such as a browser or a chat; repeatable.
     #[arg(long = "device", value_name = "DEVICE_ID")]
     devices: Vec<String>,
@@ -108,7 +120,7 @@ struct TargetArgs {
     #[arg(long)]
     audience: Option<String>,
     /// Only devices that meet the condition of this segment, and that of --audience if given.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = input::filter())]
     segment: Option<String>,
 }
 
@@ -185,7 +197,7 @@ impl TimingArgs {
 }
 
 /// The options that are a target.
-const TARGETS: &str = "give --platform PLATFORM (android, ios, web, fb-messenger, chatapp; several as \
+const TARGETS: &str = "give --platform PLATFORM (android, ios, web, fb-messenger, chatapp or all; several as \
     in --platform android --platform ios), --device ID, --user ID, --android-device ID or \
     --ios-device ID";
 
@@ -207,20 +219,29 @@ fn no_target(args: &Send) -> Failure {
 }
 
 /// The error of a command without a text.
-const NO_TEXT: &str =
-    "no text: give --text TEXT, or --silent for a notification that shows nothing";
+const NO_TEXT: &str = "no text: give --text TEXT, --poll QUESTION for a poll, or --silent for a \
+    notification that shows nothing";
 
 /// Runs the command.
-pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
+pub(crate) async fn run(mut args: Send, session: &mut Session) -> Result<(), Failure> {
     let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
-    let preview_device = args.preview_device.clone();
+    let (preview_device, wait) = (args.preview_device.clone(), args.wait);
+    if wait.is_given() && !is_watched {
+        return Err(Failure::Usage("--wait needs --watch".to_owned()));
+    }
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(no_target(&args)),
-        None if args.content.text.is_none() && !args.silent => {
+        None if args.poll.is_none() && !args.answers.is_empty() => {
+            return Err(Failure::Usage("--answer needs --poll QUESTION".to_owned()));
+        }
+        None if args.content.text.is_none() && args.poll.is_none() && !args.silent => {
             return Err(Failure::Usage(NO_TEXT.to_owned()));
         }
-        None => notification(args)?,
+        None => {
+            session.resolve_campaign(&mut args.content.campaign).await?;
+            notification(args)?
+        }
     };
     let notify = session.client()?;
     let mut notifications = notify.notifications();
@@ -253,7 +274,7 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     if is_watched {
         // The result is printed only at the end. The id is printed now, in case the command is interrupted.
         print_message(&format!("id {}", created.id));
-        return watch::follow(&created.id, watch::INTERVAL_DEFAULT, session).await;
+        return watch::follow(&created.id, watch::INTERVAL_DEFAULT, wait, session).await;
     }
     session.out.show(&created, &view::CREATED)
 }
@@ -289,12 +310,23 @@ fn audience_warnings(
         // that no device would receive it covers all platforms.
         let problems = platform.problems.into_iter().filter(|problem| {
             let is_covered = (no_device.is_some() && problem.starts_with("no device "))
-                || problem.starts_with(OF_AUDIENCE);
+                || problem.starts_with(OF_AUDIENCE)
+                || problem.starts_with(OF_VARIABLES);
             !problem.starts_with("many devices") && !is_covered
         });
         warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));
     }
     warnings
+}
+
+/// The beginning of a problem of the texts, which each platform repeats.
+const OF_VARIABLES: &str = "personalize: ";
+
+/// A variable in the texts that is not replaced.
+fn literal_variable(notification: &CreateNotification) -> Option<String> {
+    let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
+    let valid = notification.clone().validate(now).ok()?;
+    valid.content.literal_variable().map(str::to_owned)
 }
 
 /// The beginning of a problem of the condition, which each platform repeats.
@@ -373,6 +405,12 @@ async fn warn_of_obstacles(
     notification: &CreateNotification,
     notify: &Client,
 ) {
+    if let Some(variable) = literal_variable(notification) {
+        print_message(&format!(
+            "warning: people see `{variable}` itself: --personalize (in a file, `personalize`) replaces it \
+             with the attribute"
+        ));
+    }
     let ids = device_ids(notification);
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
         let Ok(preview) = notify.notifications().preview(notification).await else { return };
@@ -419,8 +457,9 @@ const OBSTACLES: [StepKind; 10] = [
 /// The request of `notify send` without `--file`.
 fn notification(args: Send) -> Result<CreateNotification, Failure> {
     let audience = args.target.audience()?;
-    let (text, content) = args.content.into_parts()?;
-    let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
+    let (text, mut content) = args.content.into_parts()?;
+    content.poll = args.poll.map(|question| poll(question, args.answers, &mut content.image_url));
+    let platforms = Platforms::of(&args.target.platforms).iter().map(ToString::to_string).collect();
     let canary = args.timing.canary();
     Ok(CreateNotification {
         text,
@@ -443,6 +482,17 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
     })
 }
 
+/// A poll whose answers are texts. It has the image of the notification.
+fn poll(question: String, answers: Vec<String>, image_url: &mut Option<String>) -> CreatePoll {
+    let answer = |text| CreateAnswer { text: Some(text), image_url: None };
+    CreatePoll {
+        text: question,
+        layout_id: PollLayout::PollText.as_str().to_owned(),
+        image_url: image_url.take(),
+        answers: answers.into_iter().map(answer).collect(),
+    }
+}
+
 /// The list, or `None` if it is empty: the API refuses an empty list.
 fn non_empty(list: Vec<String>) -> Option<Vec<String>> {
     if list.is_empty() { None } else { Some(list) }
@@ -460,22 +510,25 @@ pub(crate) struct Report {
     /// Platform of the recipients, such as fb-messenger (Facebook Messenger) or chatapp (Telegram);
     /// repeatable.
     #[arg(
-        long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
+        long = "platform", value_name = "PLATFORM", value_parser = input::platforms(),
         required_unless_present = "file",
     )]
-    platforms: Vec<Platform>,
+    platforms: Vec<Platforms>,
     #[command(flatten)]
     content: ContentArgs,
 }
 
 /// Runs `notify report`.
-pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<(), Failure> {
+pub(crate) async fn run_report(mut args: Report, session: &mut Session) -> Result<(), Failure> {
     let report = match &args.file {
         Some(path) => input::request(path)?,
         None if args.content.text.is_none() => {
             return Err(Failure::Usage("no text: give --text TEXT".to_owned()));
         }
-        None => report(args)?,
+        None => {
+            session.resolve_campaign(&mut args.content.campaign).await?;
+            report(args)?
+        }
     };
     let created = session.client()?.notifications().report(&report).await?;
     session.out.show(&created, &view::CREATED)
@@ -487,7 +540,7 @@ fn report(args: Report) -> Result<ReportNotification, Failure> {
     Ok(ReportNotification {
         id: args.id.unwrap_or_default(),
         text,
-        platforms: Some(args.platforms.iter().map(ToString::to_string).collect()),
+        platforms: Some(Platforms::of(&args.platforms).iter().map(ToString::to_string).collect()),
         content,
     })
 }

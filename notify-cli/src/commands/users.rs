@@ -33,11 +33,15 @@ pub(crate) enum Users {
     Set {
         /// Its id, of your choice.
         user_id: String,
-        /// Set this attribute; repeatable.
+        /// Attributes to set.
+        #[arg(value_name = "NAME=VALUE", value_parser = attribute::parse_pair)]
+        attributes: Vec<(String, AttributeValue)>,
+        /// Set this attribute; repeatable. The same as NAME=VALUE without the option.
         #[arg(
             long = "attribute", value_name = "NAME=VALUE", value_parser = attribute::parse_pair,
+            hide = true,
         )]
-        attributes: Vec<(String, AttributeValue)>,
+        more: Vec<(String, AttributeValue)>,
         #[command(flatten)]
         remove: RemoveArgs,
     },
@@ -46,7 +50,7 @@ pub(crate) enum Users {
     Token {
         /// Its id.
         user_id: String,
-        /// How long the token is valid, such as `10m`; from `1m` to `1d`. One hour without it.
+        /// How long the token is valid, such as `10m`; from `1m` to `1d`. One hour unless given.
         #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
         ttl: Option<u32>,
     },
@@ -88,7 +92,7 @@ devices import`.";
 const SET_HELP: &str = concat!(
     value_help!(),
     ":
-  notify users set user-7 --attribute plan=pro --attribute seats=3 --attribute 'zip=\"10115\"'"
+  notify users set user-7 plan=pro seats=3 'zip=\"10115\"' --remove trial"
 );
 
 /// Runs the command.
@@ -106,7 +110,8 @@ pub(crate) async fn run(command: Users, session: &mut Session) -> Result<(), Fai
             let user = user.map_err(Failure::unknown_id("user", &user_id))?;
             session.out.show(&user, &view::USER)
         }
-        Users::Set { user_id, attributes, remove } => {
+        Users::Set { user_id, mut attributes, more, remove } => {
+            attributes.extend(more);
             let changes = attribute::changes(attributes, remove)?;
             let attributes = Some(changes).filter(|changes| !changes.0.is_empty());
             let user = users.update(&parse_user_id(&user_id)?, &PatchUser { attributes }).await?;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     failure::Failure,
+    input,
     output::{print_message, view},
     session::{Session, parse_caller_id},
 };
@@ -43,21 +44,41 @@ pub(crate) struct Watch {
     /// Time between two requests.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     every: Duration,
+    #[command(flatten)]
+    limit: WaitArgs,
+}
+
+/// How long a notification is followed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WaitArgs {
+    /// Stop watching after this time, such as `60s` or `5m`, with exit status 1 if deliveries are still pending.
+    /// The notification is sent all the same.
+    #[arg(long = "wait", value_name = "SPAN", value_parser = input::span_seconds)]
+    seconds: Option<u32>,
+}
+
+impl WaitArgs {
+    /// Whether there is a limit.
+    pub(crate) fn is_given(self) -> bool {
+        self.seconds.is_some()
+    }
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failure> {
     let id = parse_caller_id("notification", &args.notification, NotificationId::new)?;
-    follow(&id, args.every, session).await
+    follow(&id, args.every, args.limit, session).await
 }
 
 /// Follows a notification to its end and prints it.
 pub(super) async fn follow(
     id: &NotificationId,
     every: Duration,
+    limit: WaitArgs,
     session: &mut Session,
 ) -> Result<(), Failure> {
     let notify = session.client()?;
+    let end = limit.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
     let mut progress = Progress::new();
     let mut blocker = None;
     let record = loop {
@@ -72,7 +93,25 @@ pub(super) async fn follow(
             blocker = current.unwrap_or(blocker);
         }
         progress.show(&record, blocker.as_ref());
-        tokio::time::sleep(every).await;
+        let next = Instant::now() + every;
+        if let Some(end) = end.filter(|end| *end < next) {
+            if Instant::now() >= end {
+                // A notification that waits from the start has shown no blocker yet.
+                let blocker = match blocker {
+                    None if record.counts.pending > 0 => {
+                        Blocker::find(&notify, id, None).await.unwrap_or_default()
+                    }
+                    blocker => blocker,
+                };
+                progress.end(&record);
+                session.out.show(&record, &view::NOTIFICATION)?;
+                session.out.flush()?;
+                return Err(still_waiting(id, &record, blocker.as_ref()));
+            }
+            tokio::time::sleep_until(end).await;
+        } else {
+            tokio::time::sleep_until(next).await;
+        }
     };
     progress.end(&record);
     if let Some(why) = no_device_reason(&record) {
@@ -94,6 +133,16 @@ pub(super) async fn follow(
         return Err(Failure::CanceledUnsent);
     }
     Ok(())
+}
+
+/// The failure of a wait that was too short: what the notification waits for.
+fn still_waiting(
+    id: &NotificationId,
+    record: &NotificationRecord,
+    blocker: Option<&Blocker>,
+) -> Failure {
+    let why = blocker.map_or_else(String::new, |blocker| format!(": {}", blocker.detail));
+    Failure::StillWaiting { state: state_line(record), why, id: id.to_string() }
 }
 
 /// Why deliveries wait, according to the explanation of one of them.
@@ -139,12 +188,16 @@ impl Blocker {
             [StepKind::CredentialsRefused, StepKind::Paused, StepKind::ProviderNotConfigured];
         let step = explained.steps.iter().find(|step| blocking.contains(&step.what));
         // Without such a step, the delivery waits for a retry, and the last response is the reason.
-        let detail = step.map(|step| &*step.detail).or_else(|| explained.last_response());
-        Ok(detail.map(|detail| Self { device: device.clone(), detail: detail.to_owned() }))
+        let reason = step.map(|step| &*step.detail).or_else(|| explained.last_response());
+        let next = explained.steps.iter().find(|step| step.what == StepKind::NextAttempt);
+        let next =
+            next.map_or_else(String::new, |next| format!("; the next attempt is {}", next.detail));
+        let detail = reason.map(|reason| format!("{reason}{next}"));
+        Ok(detail.map(|detail| Self { device: device.clone(), detail }))
     }
 
-    /// The detail without digits. The detail contains the time of the next probe, and the reason stays the
-    /// same when that time changes.
+    /// The detail without digits. The detail contains the times of the next probe and the next attempt, and
+    /// the reason stays the same when these times change.
     fn reason(&self) -> String {
         self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
     }

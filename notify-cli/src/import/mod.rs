@@ -9,6 +9,7 @@ mod purpose;
 mod report;
 mod source;
 mod source_row;
+mod spreadsheet;
 mod state;
 
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use notify_client::notify_core::{
-    DeviceId, PatchAttributes, PatchUser, PushSubscription, RegisterDevice, Request, SetTags,
-    Subscribe, SubscriptionPlatform, Tag, Timestamp, UserId, Violations, json::JsonObject,
+    DeviceId, PatchAttributes, PatchUser, Platform, PushSubscription, RegisterDevice, Request,
+    SetTags, Subscribe, SubscriptionPlatform, Tag, Timestamp, UserId, Violations, json::JsonObject,
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
@@ -187,6 +187,7 @@ impl Draft {
         // The request has the attributes as a field, so the errors begin with the name of the field.
         let change = PatchUser { attributes: Some(attributes.clone()) };
         errors.extend(violated_rules(change, now));
+        self.registration.platform = platform_name(&self.registration.platform);
         self.fill_sdk_type();
         let is_dead = self.take_state(&mut errors);
         let is_subscription = is_subscription_platform(&self.registration.platform);
@@ -322,6 +323,12 @@ impl Operation {
             Self::LeaveOut(_) => [None, None],
         }
     }
+}
+
+/// The name of a platform that is written in another case: `iOS`. Any other text stays as it is.
+pub(super) fn platform_name(text: &str) -> String {
+    let known = Platform::NAMES.iter().find(|name| name.eq_ignore_ascii_case(text.trim()));
+    known.map_or_else(|| text.to_owned(), |name| (*name).to_owned())
 }
 
 /// Whether devices of this platform are created by a subscription, and not by a registration.

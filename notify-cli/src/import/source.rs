@@ -21,6 +21,7 @@ use crate::import::columns::Columns;
 use crate::import::convert::{Conversion, Converter, Outcome, Table};
 use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
 use crate::import::source_row::SourceRow;
+use crate::import::spreadsheet;
 use crate::import::state::Position;
 use crate::import::{Format, Purpose, format_of_name, is_compressed};
 
@@ -248,10 +249,17 @@ fn read_input(
     // The first line shows the delimiter of cells, and whether the file is one JSON text.
     let mut head = Vec::new();
     (&mut input).take(ROW_BYTES_MAX).read_until(b'\n', &mut head)?;
-    let (is_list, delimiter) = (is_json_list(&head, list_member), detect_delimiter(&head));
+    let is_list = is_json_list(&head, list_member);
+    let mut start = Place { line: 0, bytes: 0 };
+    let mut delimiter = detect_delimiter(&head);
+    if let (Format::Csv, Some(named)) = (format, spreadsheet::named_delimiter(&head)) {
+        start = Place { line: 1, bytes: head.len() as u64 };
+        delimiter = named;
+        head.clear();
+    }
     let input = Cursor::new(head).chain(input);
     match format {
-        Format::Csv => read_csv(csv_reader(input, delimiter), visitor),
+        Format::Csv => read_csv(csv_reader(input, delimiter), start, visitor),
         Format::Ndjson if is_list => read_list(input, list_member, visitor),
         Format::Ndjson => read_lines(input, visitor),
     }
@@ -272,14 +280,15 @@ fn decoded(input: Box<dyn Read + Send>) -> io::Result<impl Read> {
     Ok(DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(input))
 }
 
-/// Reads a CSV file.
+/// Reads a CSV file, whose header begins at `start`.
 fn read_csv<R: Read>(
     mut csv: csv::Reader<BoundedReader<R>>,
+    start: Place,
     visitor: &mut impl RowVisitor,
 ) -> Result<(), ReadError> {
     let mut header = csv.byte_headers().map_err(io::Error::from)?.clone();
     trim_carriage_return(&mut header);
-    let header = &Arc::new(header);
+    let header = &Arc::new(spreadsheet::named_columns(&header));
     visitor.header(header)?;
     let mut record = ByteRecord::new();
     loop {
@@ -287,14 +296,15 @@ fn read_csv<R: Read>(
         if !csv.read_byte_record(&mut record).map_err(io::Error::from)? {
             return Ok(());
         }
-        let place = Place { line: first_line(&csv, &record), bytes: csv.position().byte() };
+        let place = Place {
+            line: start.line + first_line(&csv, &record),
+            bytes: start.bytes + csv.position().byte(),
+        };
         trim_carriage_return(&mut record);
-        // An empty line is not a row. The last line of a file is often empty.
-        if record.iter().eq([b""]) {
-            continue;
-        }
+        // A line without content is not a row. The last lines of a file often have none.
+        let Some(cells) = &spreadsheet::row_of(&record, header.len()) else { continue };
         let is_unterminated = has_unterminated_quote(&csv);
-        if !visitor.row(RawRow::Csv { header, cells: &record, is_unterminated }, place)? {
+        if !visitor.row(RawRow::Csv { header, cells, is_unterminated }, place)? {
             return Ok(());
         }
     }

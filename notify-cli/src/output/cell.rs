@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
-use notify_client::notify_core::{Attributes, Audience, Timestamp, is_unprintable, joins};
+use notify_client::notify_core::{
+    Attributes, Audience, ProviderStatus, Timestamp, is_unprintable, joins,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::attribute::value_text;
 
-/// How a table formats the values of a column; CSV contains them unchanged.
+/// How a table formats the values of a column. CSV has the same times, and everything else unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellKind {
     /// Unchanged, on one line: ids, words, counts.
@@ -168,8 +170,13 @@ pub(crate) fn day(ms: i64) -> String {
 }
 
 /// The text of a value in a CSV file.
-pub(super) fn csv_cell(value: Option<&Value>) -> String {
+pub(super) fn csv_cell(value: Option<&Value>, kind: CellKind) -> String {
     match value {
+        Some(Value::Number(_))
+            if matches!(kind, CellKind::Time | CellKind::Day | CellKind::Step) =>
+        {
+            table_cell(value, kind)
+        }
         // A number is not a formula, even if it begins with a sign.
         Some(Value::Number(number)) => number.to_string(),
         _ => {
@@ -201,7 +208,7 @@ fn outcomes(notification: &Value) -> String {
 /// The state of deliveries through a provider, followed by that of each of its push services.
 fn channel(status: &Value) -> String {
     let state = plain(status.get("state"));
-    let mut text = state.clone();
+    let mut text = ProviderStatus::word_of(&state).to_owned();
     if !status["until"].is_null() {
         text.push_str(&format!(" until {}", table_cell(status.get("until"), CellKind::Time)));
     }

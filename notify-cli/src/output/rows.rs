@@ -113,7 +113,7 @@ impl<'a> Rows<'a> {
             Sink::Csv { csv, is_terminal } => {
                 let cells = self.view.export.iter();
                 let cells = cells.map(|column| {
-                    let cell = csv_cell(record.pointer(column.pointer));
+                    let cell = csv_cell(record.pointer(column.pointer), column.kind);
                     if *is_terminal { printable_lines(&cell) } else { cell }
                 });
                 csv.write_record(cells).map_err(io_error)?;

@@ -115,7 +115,7 @@ const DEVICE_FIELDS: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
     recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
     store_identifier, timezone, country, utc_offset, language, device_description, tags, user_id,
-    attributes, enabled, disabled_reason, created_at, updated_at,
+    attributes, enabled, disabled_reason, created_at: Time, updated_at: Time,
 };
 const DEVICE_RECORD: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
@@ -133,7 +133,9 @@ pub(crate) const DEVICE: View = record_with_export(DEVICE_RECORD, DEVICE_FIELDS)
 const USER_COLUMNS: &[Column] = columns! {
     user_id: Text, attributes: Attributes, devices: UserDevices, updated_at: Time,
 };
-const USER_EXPORT: &[Column] = columns! { user_id, attributes, devices, created_at, updated_at };
+const USER_EXPORT: &[Column] = columns! {
+    user_id, attributes, devices, created_at: Time, updated_at: Time,
+};
 pub(crate) const USERS: View = listing_with_export("users", USER_COLUMNS, USER_EXPORT);
 pub(crate) const USER: View = record_with_export(
     columns! {
@@ -142,7 +144,7 @@ pub(crate) const USER: View = record_with_export(
     USER_EXPORT,
 );
 
-const SEGMENT_EXPORT: &[Column] = columns! { name, audience, created_at, updated_at };
+const SEGMENT_EXPORT: &[Column] = columns! { name, audience, created_at: Time, updated_at: Time };
 pub(crate) const SEGMENTS: View = listing_with_export(
     "segments",
     columns! { name: Text, audience: Audience, updated_at: Time },
@@ -159,7 +161,7 @@ pub(crate) const TAGS: View =
     listing("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
 
 const FEED_EXPORT: &[Column] = columns! {
-    id, name, url, status, items, last_fetched_at, last_error, created_at,
+    id, name, url, status, items, last_fetched_at: Time, last_error, created_at: Time,
 };
 pub(crate) const FEEDS: View = listing_with_export(
     "feeds",
@@ -230,8 +232,8 @@ pub(crate) const KEYS: View = listing_with_export(
         id, name: Text, hint, kind, scopes, expires_at: Time, created_at: Day, last_used_at: Day,
     },
     columns! {
-        id, name, hint, last_used_at, created_at, scopes, expires_at, kind, allowed_tags,
-        allowed_attributes,
+        id, name, hint, last_used_at: Time, created_at: Time, scopes, expires_at: Time, kind,
+        allowed_tags, allowed_attributes,
     },
 )
 .with_heading_columns(3)
@@ -241,7 +243,7 @@ pub(crate) const ADMIN_KEY_CREATED: View = one_record(columns! { id, admin_key }
 pub(crate) const ADMIN_KEYS: View = listing_with_export(
     "keys",
     columns! { id, name: Text, hint, created_at: Day, last_used_at: Day },
-    columns! { id, name, hint, last_used_at, created_at },
+    columns! { id, name, hint, last_used_at: Time, created_at: Time },
 )
 .with_heading_columns(3)
 .with_noun("admin keys");
@@ -249,18 +251,18 @@ pub(crate) const ADMIN_KEYS: View = listing_with_export(
 pub(crate) const SESSIONS: View = listing_with_export(
     "sessions",
     columns! { id, key_id, address, created_at: Time, last_used_at: Time },
-    columns! { id, key_id, address, created_at, last_used_at },
+    columns! { id, key_id, address, created_at: Time, last_used_at: Time },
 )
 .with_noun("sessions");
 
 pub(crate) const AUDIT: View = listing_with_export(
     "entries",
     columns! { at: Time, action, object: Text, app_id, key_name: Text, source, address },
-    columns! { at, action, app_id, object, key_id, key_name, address, source, request_id },
+    columns! { at: Time, action, app_id, object, key_id, key_name, address, source, request_id },
 )
 .with_noun("changes");
 
-const PROVIDER_EXPORT: &[Column] = columns! { provider, config, updated_at };
+const PROVIDER_EXPORT: &[Column] = columns! { provider, config, updated_at: Time };
 pub(crate) const PROVIDERS: View = listing_with_export(
     "providers",
     &[
@@ -294,7 +296,7 @@ pub(crate) const PROVIDER_CHECKED: View =
 /// In a table, [`PLAYGROUND_DEVICES`] follows.
 pub(crate) const PLAYGROUND: View = record_with_export(
     columns! { app_id, api_key, started_at: Time },
-    columns! { app_id, api_key, started_at, devices },
+    columns! { app_id, api_key, started_at: Time, devices },
 );
 pub(crate) const PLAYGROUND_DEVICES: View =
     listing("devices", columns! { device_id, platform, description: Whole });
@@ -305,7 +307,7 @@ pub(crate) const PLAYGROUND_MESSAGES: View = listing_with_export(
         reason: Text = "/answer/reason", payload: Payload,
     },
     columns! {
-        at, device_id, platform, is_credential_check, status = "/answer/status",
+        at: Time, device_id, platform, is_credential_check, status = "/answer/status",
         reason = "/answer/reason", headers, payload,
     },
 )
@@ -367,7 +369,8 @@ const NOTIFICATION_COLUMNS: &[Column] = columns! {
     id, status, created_at: Time, text: Message = "/request", devices: Counts = "",
 };
 const NOTIFICATION_EXPORT: &[Column] = columns! {
-    id, status, origin, text = "/request/text", poll = "/request/poll/text", created_at, send_at,
+    id, status, origin, text = "/request/text", poll = "/request/poll/text",
+    created_at: Time, send_at: Time,
     targeted = "/counts/targeted", sent = "/counts/sent", failed = "/counts/failed",
     unregistered = "/counts/unregistered", expired = "/counts/expired",
     canceled = "/counts/canceled", pending = "/counts/pending",
@@ -390,7 +393,8 @@ pub(crate) const NOTIFICATION: View = one_record(columns! {
 });
 
 const DELIVERY_EXPORT: &[Column] = columns! {
-    device_id, platform, outcome, reason, attempts, provider_message_id, at, next_attempt_at,
+    device_id, platform, outcome, reason, attempts, provider_message_id, at: Time,
+    next_attempt_at: Time,
 };
 pub(crate) const DELIVERIES: View = listing_with_export(
     "deliveries",
@@ -419,7 +423,7 @@ pub(crate) const EXPLANATIONS: View =
 pub(crate) const EXPLANATION: View = listing_with_export(
     "steps",
     columns! { at: Step, what, detail: Whole },
-    columns! { at, what, detail },
+    columns! { at: Time, what, detail },
 )
 .with_heading_columns(2);
 
@@ -442,7 +446,7 @@ pub(crate) const WEBHOOKS: View = listing_with_export(
 .with_heading_columns(2);
 pub(crate) const EVENT_TYPES: View = listing("types", columns! { type, how: Whole });
 const ATTEMPT_EXPORT: &[Column] = columns! {
-    id, event, outcome, attempts, status, reason, latency_ms, next_attempt_at,
+    id, event, outcome, attempts, status, reason, latency_ms, next_attempt_at: Time,
 };
 const ATTEMPT_COLUMNS: &[Column] = columns! {
     id, event, outcome, last_attempt_at: Time, failure: Attempt = "", attempts, latency_ms,
@@ -451,3 +455,39 @@ const ATTEMPT_COLUMNS: &[Column] = columns! {
 pub(crate) const WEBHOOK_ATTEMPT: View = record_with_export(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
 pub(crate) const WEBHOOK_ATTEMPTS: View =
     listing_with_export("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).with_heading_columns(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The views with columns of their own for CSV.
+    const EXPORTS: [&View; 17] = [
+        &DEVICES,
+        &USERS,
+        &SEGMENTS,
+        &FEEDS,
+        &FEED_CHECK,
+        &NOTIFICATION_STATISTICS,
+        &APPS,
+        &KEYS,
+        &ADMIN_KEYS,
+        &SESSIONS,
+        &AUDIT,
+        &PROVIDERS,
+        &PLAYGROUND_MESSAGES,
+        &NOTIFICATIONS,
+        &DELIVERIES,
+        &EXPLANATION,
+        &WEBHOOK_ATTEMPTS,
+    ];
+
+    /// A spreadsheet shows unix milliseconds as a number that nobody can read.
+    #[test]
+    fn times_are_times_in_csv() {
+        let is_time = |name: &str| name.ends_with("_at") || ["at", "date"].contains(&name);
+        for column in EXPORTS.iter().flat_map(|view| view.export) {
+            let is_of_kind = matches!(column.kind, CellKind::Time | CellKind::Day | CellKind::Step);
+            assert_eq!(is_of_kind, is_time(column.name), "{}", column.name);
+        }
+    }
+}

@@ -163,7 +163,7 @@ handle! {
         Ok(Call::v1(Method::DELETE, &["notifications", id.as_str()]).discard_response());
 
     /// Pauses what has not been sent yet: `POST /v1/notifications/:id/pause`. Within five seconds no
-    /// delivery starts any more, on any server. `ttl_seconds` goes on counting. A notification that is
+    /// delivery starts any more, on any server. `ttl_seconds` keeps running. A notification that is
     /// paused already stays paused.
     ///
     /// # Errors

@@ -185,7 +185,7 @@ impl Query for ListAudit {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let app_id = match parameters.id("app_id").map(str::parse) {
+        let app_id = match parameters.non_empty("app_id").map(str::parse) {
             Some(Ok(id)) => Some(id),
             Some(Err(_)) => {
                 parameters.validator.violation(&path("app_id"), "must be the id of an application");

@@ -92,7 +92,7 @@ impl Query for ListCampaigns {
         let offset = parameters.integer("offset").unwrap_or(0);
         let limit = take_limit(&mut parameters).unwrap_or(LIMIT_DEFAULT);
         let name = parameters.text("name").map(str::to_owned);
-        let status = parameters.text("status");
+        let status = parameters.non_empty("status");
         let status = parameters.validator.optional_one_of(&path("status"), status);
         let status = status.unwrap_or_default();
         parameters.finish(Some(CampaignPage { offset, limit, name, status }))

@@ -345,7 +345,7 @@ impl TemplateFeed {
     fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<FeedRef> {
         let id_path = at.field("id");
         let id = validator.optional_id(&id_path, self.id.as_deref(), |id| {
-            id.parse().map_err(|_| "names no feed")
+            id.parse().map_err(|_| "no feed has this id")
         });
         let url = validator.http_url(&at.field("url"), self.url);
         let name = validator.visible_up_to(&at.field("name"), self.name, LISTED_NAME_CHARS_MAX);

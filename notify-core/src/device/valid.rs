@@ -476,7 +476,11 @@ impl Query for ListDevices {
             ParameterForm::OneOf(&Platform::NAMES),
             "Only devices of this platform",
         ),
-        Parameter::new("tag", ParameterForm::Text, "Only devices that have this tag set to true"),
+        Parameter::new(
+            "tag",
+            ParameterForm::NonEmpty,
+            "Only devices that have this tag set to true",
+        ),
         Parameter::new(
             "state",
             ParameterForm::OneOf(&DeviceState::NAMES),
@@ -484,17 +488,17 @@ impl Query for ListDevices {
         ),
         Parameter::new(
             "push_token",
-            ParameterForm::Text,
+            ParameterForm::NonEmpty,
             "Only devices with this push token, endpoint or recipient id, in any spelling that a registration accepts",
         ),
         Parameter::new(
             "segment",
-            ParameterForm::Text,
+            ParameterForm::NonEmpty,
             "Only devices that meet the condition of this segment",
         ),
         Parameter::new(
             "user_id",
-            ParameterForm::Text,
+            ParameterForm::NonEmpty,
             "Only devices on which this user is logged in",
         ),
     ];
@@ -502,17 +506,17 @@ impl Query for ListDevices {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let platform = parameters.text("platform");
+        let platform = parameters.non_empty("platform");
         let platform = parameters.validator.optional_one_of(&path("platform"), platform);
         let mut text = |name: &'static str, chars_max: usize| {
-            let text = parameters.text(name).map(str::to_owned);
+            let text = parameters.non_empty(name).map(str::to_owned);
             parameters.validator.text_up_to(&path(name), text, chars_max)
         };
         let tag = text("tag", TAG_NAME_CHARS_MAX);
         let push_token = text("push_token", PUSH_TOKEN_CHARS_MAX);
         let segment = text("segment", SEGMENT_NAME_CHARS_MAX);
         let user_id = text("user_id", CALLER_ID_CHARS_MAX);
-        let state = parameters.text("state");
+        let state = parameters.non_empty("state");
         let state = parameters.validator.optional_one_of(&path("state"), state);
         parameters.finish(Some(Self {
             limit,

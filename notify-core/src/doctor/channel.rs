@@ -91,8 +91,8 @@ pub(super) fn check_tokens(label: &str, diagnosed: &ChannelDiagnostics) -> Optio
     let UnusableTokens { sampled, devices, looks_like } = diagnosed.unusable_tokens.as_ref()?;
     let provider = diagnosed.provider;
     let detail = format!(
-        "{devices} of the newest {} have a push token that is none of {provider}; the newest of these \
-         looks like {looks_like}. Nothing is sent to them",
+        "{devices} of the newest {} have a push token that cannot be one of {provider}; the newest of \
+         these looks like {looks_like}. Nothing is sent to them",
         pluralize(*sampled, "device")
     );
     let hint = "let the app register the token that the platform gives it: on iOS, the bytes of \

@@ -69,8 +69,10 @@ pub(super) fn keys(app: &AppName, expiring: &[ApiKey]) -> Vec<Finding> {
             None => "it was never used".to_owned(),
         };
         let detail = format!("the key {name}({}) expires at {expiry}; {used}", key.hint);
-        let hint =
-            format!("`notify keys rotate {} --app {}` makes its successor", key.id, app.argument);
+        let hint = format!(
+            "use its successor, or create one with `notify keys rotate {} --app {}`",
+            key.id, app.argument
+        );
         Finding::warning("key", &app.label, detail).with_hint(hint)
     };
     expiring.iter().map(finding).collect()
@@ -114,7 +116,9 @@ mod tests {
         );
         for finding in findings {
             assert_eq!((finding.status(), finding.check()), (Status::Warning, "key"));
-            let hint = format!("`notify keys rotate {ID} --app 'Shop'` makes its successor");
+            let hint = format!(
+                "use its successor, or create one with `notify keys rotate {ID} --app 'Shop'`"
+            );
             assert_eq!(finding.hint(), Some(&*hint));
         }
     }

@@ -41,9 +41,9 @@ wire_enum! {
         Scheduled = "scheduled",
         /// The notification was canceled by request.
         CancelRequested = "cancel_requested",
-        /// The notification became due, and its audience was fixed.
+        /// The notification became due, and the server chose the recipients.
         Started = "started",
-        /// The device registered after the audience was fixed.
+        /// The device registered after the server had chosen the recipients.
         RegisteredLater = "registered_later",
         /// The target includes the device.
         Targeted = "targeted",
@@ -155,8 +155,11 @@ impl Explanation {
     /// The outcome and the step that led to it.
     #[must_use]
     pub fn summary(&self) -> ExplainedSummary {
+        if let Some(summary) = self.summary_before_start() {
+            return summary;
+        }
         let (mark, outcome, causes) = causes_of(self.outcome);
-        let step = causes.iter().find_map(|kind| self.steps.iter().find(|step| step.what == *kind));
+        let step = self.first_of(causes);
         let cause = step.map(|step| {
             // The detail often begins with the outcome, which the summary already has.
             let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
@@ -166,6 +169,30 @@ impl Explanation {
             format!("{answer}{detail}")
         });
         ExplainedSummary { mark, outcome, step: step.map(|step| step.what), cause }
+    }
+
+    /// The summary of a notification that is not due yet and would leave the device out, as the device is now: it
+    /// says when the notification is due before it says what has to change until then.
+    fn summary_before_start(&self) -> Option<ExplainedSummary> {
+        if self.outcome != ExplainedOutcome::NotTargeted
+            || self.first_of(&[StepKind::Started, StepKind::CancelRequested]).is_some()
+        {
+            return None;
+        }
+        let scheduled = self.first_of(&[StepKind::Scheduled])?;
+        let (_, _, causes) = causes_of(self.outcome);
+        let obstacle = self.first_of(causes).map(|step| format!("; the device {}", step.detail));
+        Some(ExplainedSummary {
+            mark: '!',
+            outcome: "not sent yet",
+            step: Some(StepKind::Scheduled),
+            cause: Some(format!("{}{}", scheduled.detail, obstacle.unwrap_or_default())),
+        })
+    }
+
+    /// The step of the first of these kinds that the explanation has.
+    fn first_of(&self, kinds: &[StepKind]) -> Option<&ExplainedStep> {
+        kinds.iter().find_map(|kind| self.steps.iter().find(|step| step.what == *kind))
     }
 
     /// The last response of the provider, which is in the step about the attempts.
@@ -211,6 +238,7 @@ fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKi
             '✗',
             "not sent",
             &[
+                Kind::CancelRequested,
                 Kind::RegisteredLater,
                 Kind::NotTargeted,
                 Kind::LacksTag,
@@ -278,6 +306,31 @@ mod tests {
                     (Kind::Enabled, "enabled now"),
                 ],
                 "✗ not sent: does not meet: seats >= 3",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Kind::NoAddress, "has no address now"),
+                    (Kind::CancelRequested, "canceled by request"),
+                ],
+                "✗ not sent: canceled by request",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Kind::Scheduled, "due at 2026-01-02T03:04:05Z"),
+                    (Kind::NoAddress, "has no address now"),
+                ],
+                "! not sent yet: due at 2026-01-02T03:04:05Z; the device has no address now",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Kind::Started, "became due"),
+                    (Kind::Scheduled, "the device's turn comes at 2026-01-02T03:04:05Z"),
+                    (Kind::NoAddress, "has no address now"),
+                ],
+                "✗ not sent: has no address now",
             ),
             (
                 Outcome::Pending,

@@ -51,7 +51,7 @@ model! {
         #[serde(flatten)]
         pub content: NotificationContent = NotificationContent::read,
         /// When to send, unix ms; at most 366 days ahead. A time in the past means now, and one before
-        /// September 2001 is refused, because it is in seconds by mistake.
+        /// September 2001 is refused, because it is probably in seconds.
         pub send_at: Option<i64> = |object| object.instant("send_at"),
         /// Local time of each device at which to send, `YYYY-MM-DDTHH:MM`; not with `send_at`.
         pub send_at_local: Option<String>,

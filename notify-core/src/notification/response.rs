@@ -221,7 +221,7 @@ impl Query for ListNotifications {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let status = parameters.text("status");
+        let status = parameters.non_empty("status");
         let status = parameters.validator.optional_one_of(&path("status"), status);
         parameters.finish(Some(Self { limit, cursor, status }))
     }
@@ -307,15 +307,19 @@ impl Query for ListDeliveries {
             ParameterForm::OneOf(&DeliveryOutcome::NAMES),
             "Only deliveries with this outcome",
         ),
-        Parameter::new("reason", ParameterForm::Text, "Only deliveries with exactly this reason"),
+        Parameter::new(
+            "reason",
+            ParameterForm::NonEmpty,
+            "Only deliveries with exactly this reason",
+        ),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let outcome = parameters.text("outcome");
+        let outcome = parameters.non_empty("outcome");
         let outcome = parameters.validator.optional_one_of(&path("outcome"), outcome);
-        let reason = parameters.text("reason").map(str::to_owned);
+        let reason = parameters.non_empty("reason").map(str::to_owned);
         let reason = parameters.validator.text_up_to(&path("reason"), reason, REASON_CHARS_MAX);
         parameters.finish(Some(Self { limit, cursor, outcome, reason }))
     }
@@ -385,7 +389,7 @@ impl Query for ListNotificationUsers {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let state = parameters.text("state");
+        let state = parameters.non_empty("state");
         let state = parameters.validator.optional_one_of(&path("state"), state);
         parameters.finish(Some(Self { limit, cursor, state }))
     }
@@ -452,13 +456,13 @@ impl Query for PreviewQuery {
     type Valid = Self;
     const PARAMETERS: &'static [Parameter] = &[Parameter::new(
         "device_id",
-        ParameterForm::Id,
+        ParameterForm::NonEmpty,
         "Id of the device whose message is shown on its platform, in its language and with its attributes",
     )];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
-        let device_id = parameters.id("device_id").map(str::to_owned);
+        let device_id = parameters.non_empty("device_id").map(str::to_owned);
         parameters.finish(Some(Self { device_id }))
     }
 }

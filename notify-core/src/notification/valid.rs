@@ -506,7 +506,7 @@ fn check_tag(at: &Path<'_>, tags: &[String], validator: &mut Validator) -> Optio
     tags.first().cloned()
 }
 
-/// The earliest `send_at`, in unix milliseconds: September 2001. A smaller number is in seconds by mistake.
+/// The earliest `send_at`, in unix milliseconds: September 2001. A smaller number is probably in seconds.
 pub const SEND_AT_MS_MIN: i64 = 1_000_000_000_000;
 
 const AHEAD_MS_MAX: i64 = SCHEDULE_AHEAD_DAYS_MAX * DAY_MS;
@@ -647,7 +647,10 @@ fn check_message(
 fn check_campaign(id: Option<&str>, validator: &mut Validator) -> Option<CampaignRef> {
     validator.optional_id(&path("campaign_id"), id, |id| match id {
         "default" => Ok(CampaignRef::Default),
-        id => id.parse().map(CampaignRef::Id).map_err(|_| "names no campaign"),
+        id => id
+            .parse()
+            .map(CampaignRef::Id)
+            .map_err(|_| "must be the id of a campaign, or `default`"),
     })
 }
 

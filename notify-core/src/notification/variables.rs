@@ -148,7 +148,40 @@ impl Message {
     }
 }
 
+/// The first variable of a text, with or without a default, as it stands there.
+fn first_variable(text: &str) -> Option<&str> {
+    let mut from = 0;
+    text.match_indices(CLOSE).find_map(|(close, _)| {
+        let before = &text[from..close];
+        let open = before.rfind(OPEN).map(|open| from + open);
+        from = close + CLOSE.len();
+        let open = open?;
+        let inside = &text[open + OPEN.len()..close];
+        let name = inside.split_once('|').map_or(inside, |(name, _)| name);
+        is_attribute_name(name.trim()).then(|| &text[open..from])
+    })
+}
+
 impl Content {
+    /// A variable that people will read as it stands, because the content is not personalized.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp};
+    ///
+    /// let sale = CreateNotification::to_platforms([Platform::Ios], "Hello {{first_name}}");
+    /// let sale = sale.validate(Timestamp(0)).unwrap();
+    /// assert_eq!(sale.content.literal_variable(), Some("{{first_name}}"));
+    /// ```
+    #[must_use]
+    pub fn literal_variable(&self) -> Option<&str> {
+        match self {
+            Self::Message(message) if !message.is_personal => {
+                message.templates().find_map(first_variable)
+            }
+            Self::Message(_) | Self::Poll(_) => None,
+        }
+    }
+
     /// Whether its texts and titles are templates with variables.
     #[must_use]
     pub fn is_personal(&self) -> bool {
@@ -214,5 +247,30 @@ impl Content {
     #[must_use]
     pub fn with_defaults(&self) -> Self {
         self.filled(|variable| variable.default.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_variable_of_a_text_is_found() {
+        for (text, variable) in [
+            ("Hello {{first_name}}", Some("{{first_name}}")),
+            ("Hello {{ first_name }}!", Some("{{ first_name }}")),
+            ("{{plan|free}} and {{seats|0}}", Some("{{plan|free}}")),
+            ("{{ }} {{plan}}", Some("{{plan}}")),
+            ("{{{plan}}}", Some("{{plan}}")),
+            ("{{", None),
+            ("{{plan", None),
+            ("}} {{plan", None),
+            ("a {plan} b", None),
+            ("{{}}", None),
+            ("{{First Name}}", None),
+            ("", None),
+        ] {
+            assert_eq!(first_variable(text), variable, "{text}");
+        }
     }
 }

@@ -298,9 +298,9 @@ impl Query for StreamQuery {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let cursor = parameters.text("cursor").map(str::to_owned);
-        let names = parameters.text("types").unwrap_or_default();
+        let names = parameters.non_empty("types");
         let names: Vec<String> =
-            names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            names.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
         let types = check_events(&path("types"), &names, &mut parameters.validator);
         parameters.finish(Some(Self { cursor, types }))
     }

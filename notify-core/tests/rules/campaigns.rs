@@ -137,7 +137,7 @@ fn features_are_checked() {
             (
                 "/features/0/data/feeds/0/id",
                 "\"x\"",
-                &["features[0].data.feeds[0].id: names no feed"],
+                &["features[0].data.feeds[0].id: no feed has this id"],
             ),
             (
                 "/features/0/data/feeds/0/id",

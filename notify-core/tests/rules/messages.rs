@@ -17,11 +17,15 @@ fn messages_are_checked() {
             ("/text", "\"\"", &["text: is required"]),
             ("/campaign_id", "\"default\"", &[]),
             ("/campaign_id", "\"\"", &["campaign_id: must not be empty"]),
-            ("/campaign_id", "\"spring\"", &["campaign_id: names no campaign"]),
+            (
+                "/campaign_id",
+                "\"spring\"",
+                &["campaign_id: must be the id of a campaign, or `default`"],
+            ),
             (
                 "/campaign_id",
                 &format!("\"{}\"", CAMPAIGN.to_uppercase()),
-                &["campaign_id: names no campaign"],
+                &["campaign_id: must be the id of a campaign, or `default`"],
             ),
             ("/custom_json_key", "-", &["custom_json_key: is required with custom_json_value"]),
             ("/custom_json_key", "\"\"", &["custom_json_key: is required with custom_json_value"]),

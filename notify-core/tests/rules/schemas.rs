@@ -480,7 +480,7 @@ fn check_query<Q: Query>() {
         let name = parameter.name;
         let values: Vec<(String, bool)> = match parameter.form {
             ParameterForm::Text => vec![(String::new(), true), ("x".into(), true)],
-            ParameterForm::Id => vec![(String::new(), false), ("x".into(), true)],
+            ParameterForm::NonEmpty => vec![(String::new(), false), ("x".into(), true)],
             ParameterForm::Uuid => vec![
                 (String::new(), false),
                 ("x".into(), false),
@@ -502,7 +502,7 @@ fn check_query<Q: Query>() {
             ParameterForm::OneOf(names) => {
                 let mut values: Vec<_> =
                     names.iter().map(|name| ((*name).to_owned(), true)).collect();
-                values.extend([("nonsense".to_owned(), false), (String::new(), true)]);
+                values.extend([("nonsense".to_owned(), false), (String::new(), false)]);
                 values
             }
             ParameterForm::ListOf { names, max } => {
@@ -511,6 +511,8 @@ fn check_query<Q: Query>() {
                     (vec![names[0]; max].join(","), true),
                     (vec![names[0]; max + 1].join(","), false),
                     ("nonsense".to_owned(), false),
+                    (String::new(), false),
+                    (format!("{},", names[0]), false),
                 ]
             }
         };

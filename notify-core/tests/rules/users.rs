@@ -145,7 +145,7 @@ fn deleted_users_can_keep_their_devices() {
         DeleteUser::parse(&pairs, NOW).map_err(|errors| errors.into_vec().join("; "))
     };
     assert_eq!(parse(&[]), Ok(DeleteUser { keep_devices: false }));
-    assert_eq!(parse(&[("devices", "")]), Ok(DeleteUser { keep_devices: false }));
+    assert_eq!(parse(&[("devices", "")]), Err("devices: must not be empty".to_owned()));
     assert_eq!(parse(&[("devices", "keep")]), Ok(DeleteUser { keep_devices: true }));
     assert_eq!(parse(&[("devices", "erase")]), Err("devices: must be one of keep".to_owned()));
     assert_eq!(

@@ -41,16 +41,22 @@ pub(crate) enum ApiError {
     /// As [`Self::Unauthorized`], when an admin key was sent to `/v1`. The text depends only on the request.
     #[error("missing or invalid API key: an admin key opens only /admin/v1")]
     AdminKeyMisplaced,
-    /// The publishable key is missing, malformed, unknown, revoked or expired, or its application is
-    /// suspended. All have the same text.
+    /// The API key has expired. Only who has the whole key can learn this.
+    #[error("the API key has expired: use its successor, or create another one")]
+    KeyExpired,
+    /// The publishable key is missing, malformed, unknown or revoked, or its application is suspended. All have
+    /// the same text.
     #[error("missing or invalid publishable key")]
     PublishableUnauthorized,
     /// As [`Self::PublishableUnauthorized`], when a secret key was sent to `/device/v1`. The text depends
     /// only on the request.
     #[error(
-        "missing or invalid publishable key: an API key opens only /v1, and does not belong into an app"
+        "missing or invalid publishable key: an API key opens only /v1, and must not be in an app"
     )]
     ApiKeyInApp,
+    /// As [`Self::KeyExpired`], for a publishable key.
+    #[error("the publishable key has expired: the app needs another one")]
+    PublishableKeyExpired,
     /// The admin key is missing or invalid.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
@@ -101,8 +107,8 @@ pub(crate) enum ApiError {
     /// The body did not arrive in time; the connection is closed. The contract has no 408.
     #[error("body: did not arrive in time")]
     TooSlow,
-    /// `Idempotency-Key` was used with another body.
-    #[error("Idempotency-Key: was used with another body")]
+    /// `Idempotency-Key` was already used for a request with another body.
+    #[error("Idempotency-Key: was already used for a request with another body")]
     KeyReused,
     /// A rate limit is exceeded.
     #[error("too many requests")]
@@ -138,8 +144,10 @@ impl ApiError {
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
             | Self::AdminKeyMisplaced
+            | Self::KeyExpired
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
+            | Self::PublishableKeyExpired
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed
@@ -174,8 +182,10 @@ impl ApiError {
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
             | Self::AdminKeyMisplaced
+            | Self::KeyExpired
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
+            | Self::PublishableKeyExpired
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed
@@ -202,8 +212,10 @@ impl ApiError {
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
             | Self::AdminKeyMisplaced
+            | Self::KeyExpired
             | Self::PublishableUnauthorized
-            | Self::ApiKeyInApp => {
+            | Self::ApiKeyInApp
+            | Self::PublishableKeyExpired => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey")))
             }
             Self::AdminUnauthorized => {
@@ -252,8 +264,10 @@ impl ApiError {
             | Self::ApiKeyAsBearer
             | Self::PublishableKeyMisplaced
             | Self::AdminKeyMisplaced
+            | Self::KeyExpired
             | Self::PublishableUnauthorized
             | Self::ApiKeyInApp
+            | Self::PublishableKeyExpired
             | Self::AdminUnauthorized
             | Self::InvalidSignature
             | Self::OriginNotAllowed

@@ -51,6 +51,8 @@ use crate::webhooks::WebhooksHandle;
 pub(crate) struct Api {
     /// The store.
     pub(crate) store: SharedStore,
+    /// The keys in use, and when they were last used.
+    pub(crate) key_cache: Arc<KeyCache>,
     /// The server's clock.
     pub(crate) clock: SharedClock,
     /// The clock that decides when records expire.

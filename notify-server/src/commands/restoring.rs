@@ -152,10 +152,7 @@ async fn change(
         let key = existing_master_key(config)?;
         credentials::forget_in(store, key.as_ref()).await?;
     } else {
-        checked_master_key(config, store).await.context(
-            "nothing was changed. Put the master key into the data folder, and run the command again. \
-             Only if it is lost for good, restore with --forget-credentials",
-        )?;
+        checked_master_key(config, store).await.context("nothing was changed")?;
     }
     let at = SystemClock::start().now();
     let mut summary = BackupSummary { open: 0, newest: None };

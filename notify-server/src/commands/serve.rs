@@ -93,7 +93,7 @@ fn next_steps(origin: &str) -> String {
          notify apps update default --name 'My App'        # the title of notifications\n  \
          notify providers put fcm service-account.json     # or apns, webpush, …\n  \
          notify doctor                                     # what is still missing\n\
-         without credentials: `notify-server sandbox` plays the providers\n\
+         without credentials: `notify-server sandbox` starts fake providers\n\
          reference: {origin}/docs\n"
     )
 }

@@ -79,10 +79,6 @@ fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Pre
                 .to_owned(),
         );
     } else {
-        if shown.message.is_none_or(|message| message.ios_alert.is_none()) {
-            problems
-                .push("no ios_settings: the badge stays as it is, the sound is `default`".into());
-        }
         if shown.image_url.is_some() || shown.campaign_id.is_some() {
             problems.push(
                 "image and campaign show only where the app has a notification service extension"

@@ -149,13 +149,13 @@ impl Playground {
         let device = self.deps.store.device(no, id).await?;
         let refused = |what| Err(StoreError::refused("device_id", what));
         if !device.enabled {
-            return refused("names a disabled device, which gets no message: register another one");
+            return refused("the device is disabled and gets no message: register another one");
         }
         if device.platform == Platform::Web {
-            return refused("names a browser; the playground has no push service for browsers");
+            return refused("the playground has no push service for browsers");
         }
         let Some(address) = address(&device) else {
-            return refused("names a device without an address");
+            return refused("the device has no address");
         };
         let rule = devices::next_answer(provider_of(device.platform), &address, answer);
         self.with_running(|running| {

@@ -121,7 +121,7 @@ impl Store {
                 )?
                 .exists(params![app.0, id.0.as_bytes()])?;
             if is_named {
-                let what = "is named by notifications; disable it instead";
+                let what = "notifications use the campaign; disable it instead";
                 return Err(StoreError::refused("id", what));
             }
             tx.prepare_cached("delete from campaigns where no = ?1")?.execute([state.no])?;
@@ -418,7 +418,7 @@ fn resolve_feeds(
                     Some(no) => (no, *id),
                     None => {
                         let path = format!("features[{place}].data.feeds[{index}].id");
-                        broken_rules.push(format!("{path}: names no feed"));
+                        broken_rules.push(format!("{path}: no feed has this id"));
                         continue;
                     }
                 },

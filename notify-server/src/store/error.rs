@@ -16,7 +16,7 @@ pub enum StoreError {
     #[error("refused: {0}")]
     Refused(Violations),
     /// The `Idempotency-Key` was already used with another body (409).
-    #[error("the idempotency key was used with another body")]
+    #[error("the idempotency key was already used for a request with another body")]
     KeyReused,
     /// Another process owns the page or dispatch now. Nothing was stored.
     #[error("fenced off by another worker")]

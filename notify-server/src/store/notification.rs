@@ -305,7 +305,7 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::PauseNotification, app, once, move |tx| {
-            let paused = read_open(tx, app, &id, "pause")?;
+            let paused = read_open(tx, app, &id)?;
             if !paused.is_paused {
                 pause(tx, app, paused.no, PAUSE_REQUESTED, at)?;
             }
@@ -325,7 +325,7 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::ResumeNotification, app, once, move |tx| {
-            let resumed = read_open(tx, app, &id, "resume")?;
+            let resumed = read_open(tx, app, &id)?;
             if resumed.is_paused {
                 end_pause(tx, resumed.no, at)?;
             }
@@ -339,7 +339,7 @@ impl Store {
 // Accepting notifications and recording reports. Both write one row, independent of the size of the
 // audience.
 
-const NO_CAMPAIGN: &str = "names no active campaign";
+const NO_CAMPAIGN: &str = "no active campaign has this id";
 const ID_IN_USE: &str = "is in use already";
 
 /// A new row of `notifications`.
@@ -636,29 +636,31 @@ struct OpenNotification {
     is_paused: bool,
 }
 
-/// Reads a notification that is to be changed, and refuses one that has ended. `change` is a verb.
+/// Reads a notification that is to be changed, and refuses one that has ended.
 fn read_open(
     tx: &Connection,
     app: AppNo,
     id: &NotificationId,
-    change: &str,
 ) -> Result<OpenNotification, StoreError> {
     require_app(tx, app)?;
-    let (no, is_open, is_paused) = tx
+    let (no, is_open, is_canceled, is_paused) = tx
         .prepare_cached(
             "select no, status in ('scheduled', 'queued', 'sending') and cancel_requested_at is null,
-             paused_at is not null from notifications where app_no = ?1 and id = ?2",
+             cancel_requested_at is not null, paused_at is not null from notifications
+             where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
-            Ok((NotificationNo(row.get(0)?), row.get::<bool>(1)?, row.get(2)?))
+            Ok((NotificationNo(row.get(0)?), row.get::<bool>(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    if !is_open {
-        let what = format!("has ended: no delivery is left to {change}");
-        return Err(StoreError::refused("id", &what));
-    }
-    Ok(OpenNotification { no, is_paused })
+    if is_open { Ok(OpenNotification { no, is_paused }) } else { Err(closed(is_canceled)) }
+}
+
+/// The error of a request to change a notification that no longer changes.
+fn closed(is_canceled: bool) -> StoreError {
+    let state = if is_canceled { "was canceled" } else { "has ended" };
+    StoreError::refused("id", &format!("the notification {state} already"))
 }
 
 /// Pauses a notification that is not paused.
@@ -724,7 +726,7 @@ fn cancel(
         | NotificationStatus::Completed
         | NotificationStatus::Canceled
         | NotificationStatus::Reported => {
-            return Err(StoreError::refused("id", "has ended: no delivery is left to cancel"));
+            return Err(closed(is_requested));
         }
     }
     tx.changed(DeliveryChange::NotificationCanceled(no));

@@ -194,5 +194,5 @@ fn split_next<P: Clone, T>(rows: &mut Vec<(P, T)>, page: &PageRequest) -> Option
 }
 
 fn invalid_cursor() -> StoreError {
-    StoreError::refused("cursor", "is not one that a page of this listing gave")
+    StoreError::refused("cursor", "is not a cursor of this list")
 }

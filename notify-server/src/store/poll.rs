@@ -219,7 +219,7 @@ fn answer_index(
         .prepare_cached("select place from poll_answers where notification_no = ?1 and id = ?2")?
         .query_row(params![no.0, answer.0.as_bytes()], |row| row.get(0))
         .optional()?;
-    place.ok_or_else(|| StoreError::refused("answer", "names no answer of this poll"))
+    place.ok_or_else(|| StoreError::refused("answer", "the poll has no answer with this id"))
 }
 
 /// Counts the vote of a visitor, unless the visitor has already voted.
@@ -303,7 +303,7 @@ fn count_vote(
     match &vote.device_id {
         Some(device) => {
             let key = key_by_id(tx, app, device.as_str())?
-                .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
+                .ok_or_else(|| StoreError::refused("device_id", "no device has this id"))?;
             count_vote_of(tx, no, answer, key, now)
         }
         None => {

@@ -236,8 +236,8 @@ async fn keys_open_only_their_own_part_of_the_api() {
     app.caller().get("/admin/v1/apps").await.is(401);
     Caller::admin(&origin, &app.key).get("/admin/v1/apps").await.is(401);
     // Other keys under `/device/v1`.
-    const IN_APP: &str = "missing or invalid publishable key: an API key opens only /v1, and does \
-        not belong into an app";
+    const IN_APP: &str = "missing or invalid publishable key: an API key opens only /v1, and must \
+        not be in an app";
     let mut claim = phone("t2");
     claim["device_id"] = json!(id);
     claim["device_secret"] = json!(secret);
@@ -311,7 +311,8 @@ async fn a_key_of_an_app_ends_like_every_key() {
     call(successor).await.ok();
     call(&app.key).await.ok();
     server.clock().advance(std::time::Duration::from_secs(60));
-    call(&app.key).await.rejected(401, UNKNOWN_KEY);
+    let expired = ["the publishable key has expired: the app needs another one"];
+    call(&app.key).await.rejected(401, &expired);
     admin.patch(&path, &json!({"status": "suspended"})).await.ok();
     call(successor).await.rejected(401, UNKNOWN_KEY);
     admin.patch(&path, &json!({"status": "active"})).await.ok();

@@ -161,8 +161,8 @@ async fn every_unknown_feed_is_listed_with_the_other_violations() {
     fed["features"] = json!([{"type": "content_feed", "position": 1, "data": {"feeds":
         [unknown(1), {"url": "https://feed.example/", "name": "new"}, unknown(2)]}}]);
     let feeds = [
-        "features[0].data.feeds[0].id: names no feed",
-        "features[0].data.feeds[2].id: names no feed",
+        "features[0].data.feeds[0].id: no feed has this id",
+        "features[0].data.feeds[2].id: no feed has this id",
     ];
     caller.post("/v1/campaigns", &fed).await.rejected(400, &feeds);
     let default = "is_default: a disabled campaign cannot be the default";

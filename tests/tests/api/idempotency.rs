@@ -35,7 +35,7 @@ async fn every_post_under_v1_is_replayed_and_happens_once() {
         assert_eq!(first.ok(), again.ok(), "{path}");
         let mut other = body.clone();
         other["surprise"] = json!(1);
-        let words = ["Idempotency-Key: was used with another body"];
+        let words = ["Idempotency-Key: was already used for a request with another body"];
         caller.post_once(path, "key-1", &other).await.rejected(409, &words);
     }
     assert_eq!(

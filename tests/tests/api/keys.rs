@@ -25,6 +25,23 @@ async fn caller_with_scopes(server: &TestServer, scopes: &[&str]) -> Caller {
     caller_with(server, &json!({"scopes": scopes})).await
 }
 
+/// An operator who is about to revoke a key must see that it is in use.
+#[tokio::test]
+async fn the_last_use_of_a_key_is_listed_at_once() {
+    let server = TestServer::without_providers().await;
+    let admin = server.admin();
+    let caller = caller_with_scopes(&server, &["read"]).await;
+    let last_use = async |path: &str| {
+        let keys = admin.get(path).await.ok();
+        keys["keys"].as_array().unwrap().last().unwrap()["last_used_at"].clone()
+    };
+    let path = keys_path(&server);
+    assert_eq!(last_use(&path).await, Value::Null);
+    caller.get("/v1/tags").await.ok();
+    assert_eq!(last_use(&path).await, json!(NOW.as_ms()));
+    assert_eq!(last_use("/admin/v1/keys").await, json!(NOW.as_ms()));
+}
+
 #[tokio::test]
 async fn every_endpoint_needs_the_scope_that_openapi_lists_and_no_other() {
     let server = TestServer::without_providers().await;
@@ -191,10 +208,10 @@ async fn a_key_that_may_not_change_urls_does_not_read_their_secrets() {
 
 const HOUR_MS: i64 = 3_600_000;
 const HOUR: Duration = Duration::from_secs(3_600);
-const UNKNOWN: &[&str] = &["missing or invalid API key"];
+const EXPIRED: &[&str] = &["the API key has expired: use its successor, or create another one"];
 
 #[tokio::test]
-async fn an_expired_key_is_unknown_at_once() {
+async fn an_expired_key_is_refused_at_once() {
     let server = TestServer::without_providers().await;
     let mut key = json!({"expires_at": NOW.0 + HOUR_MS});
     let caller = caller_with(&server, &key).await;
@@ -203,9 +220,9 @@ async fn an_expired_key_is_unknown_at_once() {
     caller.get("/v1/devices").await.ok();
     server.clock().advance(Duration::from_millis(1));
     for path in ["/v1/devices", "/v1/nowhere", "/v1/events/stream"] {
-        caller.get(path).await.rejected(401, UNKNOWN);
+        caller.get(path).await.rejected(401, EXPIRED);
     }
-    caller.post("/v1/devices", &android("d1")).await.rejected(401, UNKNOWN);
+    caller.post("/v1/devices", &android("d1")).await.rejected(401, EXPIRED);
     assert_eq!(server.caller().get("/v1/devices").await.ok()["devices"], json!([]));
     let (admin, path) = (server.admin(), keys_path(&server));
     let listed = admin.get(&path).await.ok();
@@ -258,7 +275,7 @@ async fn a_rotated_key_works_until_the_overlap_ends() {
     let expiring = admin.get(&diagnostics).await.ok()["expiring_keys"].clone();
     assert_eq!(expiring, json!([rotated, successor]), "both expire within 14 days");
     server.clock().advance(2 * HOUR);
-    old.get("/v1/devices").await.rejected(401, UNKNOWN);
+    old.get("/v1/devices").await.rejected(401, EXPIRED);
     new.get("/v1/devices").await.ok();
     let expiring = admin.get(&diagnostics).await.ok()["expiring_keys"].clone();
     assert_eq!(expiring.as_array().unwrap().len(), 1, "an expired key is not named");
@@ -268,12 +285,28 @@ async fn a_rotated_key_works_until_the_overlap_ends() {
     new.get("/v1/devices").await.ok();
     let newest = format!("{path}/{}/rotate", newer["id"].as_str().unwrap());
     admin.post(&newest, &json!({"overlap_seconds": 0})).await.ok();
-    caller(&newer).get("/v1/devices").await.rejected(401, UNKNOWN);
+    caller(&newer).get("/v1/devices").await.rejected(401, EXPIRED);
     server.clock().advance(24 * HOUR);
-    new.get("/v1/devices").await.rejected(401, UNKNOWN);
+    new.get("/v1/devices").await.rejected(401, EXPIRED);
     // A rotation does not revive a key.
     admin.post(&rotate, &json!({"overlap_seconds": 7_200})).await.ok();
-    old.get("/v1/devices").await.rejected(401, UNKNOWN);
+    old.get("/v1/devices").await.rejected(401, EXPIRED);
+}
+
+/// The expiry of a rotated key is planned. It is a warning only if the key is still in use.
+#[tokio::test]
+async fn a_rotated_key_is_a_warning_only_while_it_is_used() {
+    let server = TestServer::without_providers().await;
+    let (admin, path) = (server.admin(), keys_path(&server));
+    let old = admin.post(&path, &json!({"name": "ci", "scopes": ["read"]})).await.ok();
+    admin.post_bytes(&format!("{path}/{}/rotate", old["id"].as_str().unwrap()), "").await.ok();
+    let diagnostics = format!("/admin/v1/apps/{}/devices/diagnostics", server.app_id);
+    let expiring = async || admin.get(&diagnostics).await.ok()["expiring_keys"].clone();
+    assert_eq!(expiring().await, json!([]));
+    server.clock().advance(HOUR);
+    let caller = Caller::app(server.origin(), old["api_key"].as_str().unwrap());
+    caller.get("/v1/devices").await.ok();
+    assert_eq!(expiring().await[0]["id"], old["id"]);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
     assert_eq!(caller.delete(&path).await.ok(), json!({"success": true}));
     assert_eq!(caller.get(&path).await.ok()["status"], "canceled");
     let answer = caller.delete(&path).await;
-    answer.rejected(400, &["id: has ended: no delivery is left to cancel"]);
+    answer.rejected(400, &["id: the notification was canceled already"]);
     caller.delete("/v1/notifications/unknown").await.is(404);
 }
 
@@ -56,9 +56,9 @@ async fn a_notification_is_paused_and_resumed_until_it_ends() {
     caller.post(&pause, &json!({"reason": "x"})).await.is(400);
     caller.post("/v1/notifications/unknown/pause", &json!({})).await.is(404);
     caller.delete(&path).await.ok();
-    for (change, what) in [(&pause, "pause"), (&resume, "resume")] {
+    for change in [&pause, &resume] {
         let refused = caller.post(change, &json!({})).await;
-        refused.rejected(400, &[&format!("id: has ended: no delivery is left to {what}")]);
+        refused.rejected(400, &["id: the notification was canceled already"]);
     }
 }
 
@@ -125,8 +125,14 @@ fn of_request(preview: &Value) -> Vec<Vec<String>> {
         let all = platform["problems"].as_array().unwrap().iter();
         all.map(|problem| problem.as_str().unwrap().to_owned())
             .filter(|problem| {
-                let of_request =
-                    ["send_at: ", "audience: ", "campaign_id: ", "per_minute: ", "canary: "];
+                let of_request = [
+                    "send_at: ",
+                    "audience: ",
+                    "campaign_id: ",
+                    "per_minute: ",
+                    "canary: ",
+                    "personalize: ",
+                ];
                 of_request.iter().any(|path| problem.starts_with(path))
             })
             .collect()
@@ -153,6 +159,14 @@ async fn a_preview_lists_problems_of_the_request() {
             json!({"canary": {"percent": 5}, "ttl_seconds": 600}),
             vec![
                 "canary: is judged after 600 s, and ttl_seconds is 600: the other devices expire"
+                    .to_owned(),
+            ],
+        ),
+        (json!({"text": "Hello {{first_name|you}}", "personalize": true}), vec![]),
+        (
+            json!({"text": "Hello {{first_name|you}}"}),
+            vec![
+                "personalize: is not set, so people see `{{first_name|you}}` and not the attribute"
                     .to_owned(),
             ],
         ),
@@ -275,7 +289,7 @@ async fn a_campaign_must_exist_and_be_active() {
     caller.put(&path, &json!({"status": "disabled"})).await.ok();
     body["campaign_id"] = json!(campaign);
     let answer = caller.post("/v1/notifications", &body).await;
-    answer.rejected(400, &["campaign_id: names no active campaign"]);
+    answer.rejected(400, &["campaign_id: no active campaign has this id"]);
 }
 
 #[tokio::test]
@@ -312,13 +326,13 @@ async fn violations_that_depend_on_stored_data_are_listed_together() {
     caller
         .post("/v1/notifications/notify", &again)
         .await
-        .rejected(400, &["campaign_id: names no active campaign", "id: is in use already"]);
+        .rejected(400, &["campaign_id: no active campaign has this id", "id: is in use already"]);
     let mut large = to_android();
     large["text"] = json!("x".repeat(5_000));
     large["campaign_id"] = json!(UNKNOWN);
     let answer = caller.post("/v1/notifications", &large).await;
     let size = "android: the payload for android would be 5153 bytes, 4096 are allowed";
-    answer.rejected(400, &[size, "campaign_id: names no active campaign"]);
+    answer.rejected(400, &[size, "campaign_id: no active campaign has this id"]);
 }
 
 /// A notification at a wall-clock time has no instant of its own: that of the device is shown.
@@ -338,7 +352,7 @@ async fn an_explanation_gives_a_devices_local_send_time() {
     let steps = [
         step(Some(NOW.0), "accepted", "accepted"),
         step(Some(1_795_330_800_000), "scheduled", turn),
-        step(None, "targeted", "it goes to ios, where the device is"),
+        step(None, "targeted", "it goes to ios, the platform of the device"),
         step(None, "enabled", "is enabled now"),
         step(None, "has_address", "has an address now"),
         step(None, "provider_not_configured", "apns is not configured now"),

@@ -41,7 +41,7 @@ async fn a_poll_has_the_id_of_its_notification_and_counts_answers() {
 
     let unknown = json!({"device_id": "missing"});
     let refused = caller.post(&format!("{answers}/{}", answer(1)), &unknown).await;
-    refused.rejected(400, &["device_id: names no device"]);
+    refused.rejected(400, &["device_id: no device has this id"]);
     let other = "0190a7c0-0000-7000-8000-000000000000";
     caller.post_bytes(&format!("{answers}/{other}"), "").await.is(404);
     caller.post_bytes(&format!("/v1/polls/{other}/answers/{}", answer(0)), "").await.is(404);
@@ -53,7 +53,7 @@ async fn an_unknown_poll_is_400() {
     let caller = server.caller();
     let message = caller.post("/v1/notifications", &crate::fixtures::to_android()).await.id();
     for id in ["unknown", &message, "0190a7c0-0000-7000-8000-000000000000"] {
-        caller.get(&format!("/v1/polls/{id}")).await.rejected(400, &["id: names no poll"]);
+        caller.get(&format!("/v1/polls/{id}")).await.rejected(400, &["id: no poll has this id"]);
     }
 }
 

@@ -91,7 +91,7 @@ async fn malformed_ids_are_not_found() {
         ] {
             caller.get(&path).await.rejected(404, &["not found"]);
         }
-        caller.get(&format!("/v1/polls/{id}")).await.rejected(400, &["id: names no poll"]);
+        caller.get(&format!("/v1/polls/{id}")).await.rejected(400, &["id: no poll has this id"]);
         caller.delete(&format!("/v1/devices/d/tags/{id}")).await.is(404);
         caller.delete(&format!("/v1/feeds/{id}")).await.is(404);
         server.admin().get(&format!("/admin/v1/apps/{id}")).await.is(404);

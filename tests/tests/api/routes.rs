@@ -108,7 +108,7 @@ async fn listings_check_limit_and_cursor() {
             server.caller().get(&format!("{path}?limit={limit}")).await.is(status);
         }
         let answer = server.caller().get(&format!("{path}?cursor=made-up")).await;
-        answer.rejected(400, &["cursor: is not one that a page of this listing gave"]);
+        answer.rejected(400, &["cursor: is not a cursor of this list"]);
     }
     let empty = server.caller().get("/v1/tags").await.ok();
     assert_eq!(empty, json!({"tags": [], "next_cursor": null}));

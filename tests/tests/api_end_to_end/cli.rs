@@ -45,7 +45,7 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
         ["events", "report", "--type", "opened", "--notification", id, "--device", "phone"];
     assert_eq!(notify.json(&events).await?, json!({"accepted": 1, "ignored": []}));
     notify.json(&["devices", "untag", "phone", "vip"]).await?;
-    notify.json(&["devices", "delete", "phone"]).await?;
+    notify.json(&["devices", "delete", "phone", "--yes"]).await?;
     assert_eq!(notify.json(&["devices", "list"]).await?["devices"], json!([]));
     server.stop().await;
     Ok(())
@@ -150,7 +150,7 @@ async fn an_administrator_creates_an_application_with_a_key_and_a_provider() -> 
     assert_eq!(notify.json(&["apps", "get", app]).await?["on_crash"], "skip");
     notify.json(&["apps", "update", app, "--status", "suspended"]).await?;
     assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
-    notify.json(&["apps", "delete", app]).await?;
+    notify.json(&["apps", "delete", app, "--yes"]).await?;
     assert_eq!(notify.run(&["apps", "get", app]).await?.status, Some(5));
     server.stop().await;
     Ok(())
@@ -165,7 +165,7 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
         std::fs::write(&path, text)?;
         Ok(path.to_str().context("a path")?.to_owned())
     };
-    notify.json(&["providers", "delete", "webpush"]).await?;
+    notify.json(&["providers", "delete", "webpush", "--yes"]).await?;
     let ca_certificate = server.sandbox().ca_certificate();
     let config = json!({"subject": "mailto:push@shop.com", "ca_certificate": ca_certificate});
     let config = file("webpush.json", config.to_string())?;

@@ -183,7 +183,7 @@ async fn providers_are_configured_tested_and_removed() -> Result<()> {
         let location = format!("{provider}?done=saved");
         assert_eq!((saved.status, saved.header("location")), (303, location.as_str()));
         let page = operator.get(&path).await.text;
-        assert!(page.contains("<span class=\"badge good\">open</span>"), "{page}");
+        assert!(page.contains("<span class=\"badge good\">delivering</span>"), "{page}");
         assert!(secret.len() > 15 && !page.contains(secret), "{provider}: {page}");
         let tested = operator.submit(&format!("{path}/test"), &[]).await?;
         assert!(tested.text.contains(&escaped(words)), "{words}: {}", tested.text);

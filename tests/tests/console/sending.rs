@@ -149,6 +149,20 @@ async fn a_preview_shows_count_drawing_payload_and_bytes() -> Result<()> {
     Ok(())
 }
 
+/// People would read the braces.
+#[tokio::test]
+async fn a_variable_that_is_not_replaced_is_a_problem() -> Result<()> {
+    let sender = Sender::on(TestServer::start().await).await?;
+    let fields = [("platform", "android"), ("text", "Hello {{first_name|you}}")];
+    let warning =
+        "personalize: is not set, so people see `{{first_name|you}}` and not the attribute";
+    let page = sender.preview(&fields).await?.text;
+    assert!(page.contains(&format!("<li>{warning}</li>")), "{page}");
+    let personal = sender.preview(&[&fields[..], &[("personalize", "1")]].concat()).await?.text;
+    assert!(!personal.contains("personalize: is not set"), "{personal}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn while_typing_only_what_was_entered_is_a_problem() -> Result<()> {
     let sender = Sender::on(TestServer::start().await).await?;

@@ -1,9 +1,25 @@
 //! The documents are correct: endpoints and examples of the API, the features of the sandbox, the
 //! reason for each dependency, the links, and the README's quick start, run line by line.
 
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a listing of the guide"
+)]
+mod axum_receiver;
+mod field_names;
 mod links;
 mod named_tests;
 mod quick_start;
+mod receivers;
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a listing of the guide"
+)]
+mod warp_receiver;
 
 use std::collections::BTreeSet;
 use std::fs;

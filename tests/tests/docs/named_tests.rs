@@ -10,7 +10,7 @@ use super::{read, root};
 const WORDS_MIN: usize = 4;
 
 /// Adds the names of all functions in the sources below a folder to `found`.
-fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+pub(super) fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
     for path in entries.map(|entry| entry.expect("the folder is read").path()) {
         if path.is_dir() && !path.ends_with("target") {

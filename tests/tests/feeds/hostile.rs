@@ -40,7 +40,7 @@ const HOSTILE: [(&str, &str); 21] = [
     ("/endless", "is larger than 5 MiB"),
     ("/drips", "the host does not answer, or not in time"),
     ("/charset", "is not in the charset that it names"),
-    ("/redirects", "redirects too often, or to nowhere"),
+    ("/redirects", "redirects too often, or to an invalid address"),
 ];
 
 #[expect(clippy::too_many_lines, reason = "one arm for each attack")]

@@ -81,9 +81,9 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     assert_eq!((&changed["events"], &changed["description"]), (&json!([]), &json!("all")));
     notify.json(&["webhooks", "update", id, "--disable"]).await?;
     assert_eq!(only().await?["enabled"], false);
-    assert_eq!(notify.json(&["webhooks", "delete", id]).await?, success);
+    assert_eq!(notify.json(&["webhooks", "delete", id, "--yes"]).await?, success);
     assert_eq!(notify.json(&["webhooks", "list"]).await?["webhooks"], json!([]));
-    for command in [&["webhooks", "delete", id][..], &["webhooks", "attempts", id]] {
+    for command in [&["webhooks", "delete", id, "--yes"][..], &["webhooks", "attempts", id]] {
         assert_eq!(notify.run(command).await?.status, Some(5), "{command:?}");
     }
     server.stop().await;
@@ -111,7 +111,7 @@ async fn webhooks_and_their_attempts_are_printed_as_tables() -> Result<()> {
         (&["rotate", id], &["whsec_", id]),
         (&["update", id, "--disable"], &["done"]),
         (&["list", "--all"], &["disabled"]),
-        (&["delete", id], &["done"]),
+        (&["delete", id, "--yes"], &["done"]),
     ] {
         let table = table(arguments).await?;
         for word in shown {

@@ -126,11 +126,9 @@ async fn tail_exits_with_the_status_of_its_error() -> Result<()> {
     let server = notify_tests::TestServer::start().await;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     let unauthorized = notify.clone().with("NOTIFY_API_KEY", "nk_unknown");
-    for (notify, arguments, status) in [
-        (&notify, &["tail", "--type", "nonsense"][..], 2),
-        (&notify, &["tail", "--since", "nonsense"], 3),
-        (&unauthorized, &["tail"], 4),
-    ] {
+    for (notify, arguments, status) in
+        [(&notify, &["tail", "--type", "nonsense"][..], 2), (&unauthorized, &["tail"], 4)]
+    {
         let output = notify.run(arguments).await?;
         assert_eq!(output.status, Some(status), "{arguments:?}: {output:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{output:?}");

@@ -16,6 +16,7 @@ use super::record::{Record, split, text_of, texts_of};
 use super::zone::{Unit, offset, offset_of_zone};
 use crate::failure::Failure;
 use crate::import::columns::parse_flag;
+use crate::import::operation::platform_name;
 
 /// Largest mapping, in bytes.
 const MAPPING_BYTES_MAX: u64 = 64 * 1024;
@@ -168,7 +169,7 @@ const OTHERS: [(&str, Setter); 9] = [
         Ok(())
     }),
     ("platform", |found, text| {
-        found.draft.registration.platform = text;
+        found.draft.registration.platform = platform_name(&text);
         Ok(())
     }),
     ("recipient_id", |found, text| {

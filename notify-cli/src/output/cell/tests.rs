@@ -8,17 +8,17 @@ use super::*;
 fn a_formula_is_exported_as_text() {
     for start in FORMULA_STARTS {
         let text = format!("{start}HYPERLINK(\"x\")");
-        let cell = csv_cell(Some(&json!(text)));
+        let cell = csv_cell(Some(&json!(text)), CellKind::Plain);
         assert_eq!(cell, format!("'{text}"));
         assert_eq!(*escape_formula(text.as_bytes()), *cell.as_bytes());
         assert_eq!(unescape_formula(&cell), text);
     }
     for harmless in ["", "a=b", "'quoted'", " =1"] {
-        assert_eq!(csv_cell(Some(&json!(harmless))), harmless);
+        assert_eq!(csv_cell(Some(&json!(harmless)), CellKind::Plain), harmless);
         assert_eq!(*escape_formula(harmless.as_bytes()), *harmless.as_bytes());
         assert_eq!(unescape_formula(harmless), harmless);
     }
-    assert_eq!(csv_cell(Some(&json!(-5))), "-5");
+    assert_eq!(csv_cell(Some(&json!(-5)), CellKind::Plain), "-5");
 }
 
 #[test]
@@ -84,7 +84,16 @@ fn tables_have_times_and_no_control_characters() {
     let nested = json!({"a": [true, null], "b": {"c": "d,e"}});
     let text = r#"{"a": [true, null], "b": {"c": "d,e"}}"#;
     assert_eq!(table_cell(Some(&nested), CellKind::Plain), text);
-    assert_eq!(csv_cell(Some(&nested)), nested.to_string());
+    assert_eq!(csv_cell(Some(&nested), CellKind::Plain), nested.to_string());
+    for (kind, text) in [
+        (CellKind::Time, "2026-01-02T03:04:05Z"),
+        (CellKind::Day, "2026-01-02"),
+        (CellKind::Step, "2026-01-02T03:04:05Z"),
+        (CellKind::Plain, "1767323045678"),
+    ] {
+        assert_eq!(csv_cell(Some(&json!(1_767_323_045_678_i64)), kind), text);
+        assert_eq!(csv_cell(Some(&json!(null)), kind), "");
+    }
     assert_eq!(table_cell(Some(&json!(0)), CellKind::Count), "");
     assert_eq!(table_cell(Some(&json!(7)), CellKind::Count), "7");
 }
@@ -153,7 +162,7 @@ fn tags_and_providers_are_abbreviated() {
     let expected = "held until 2026-01-02T03:04:05Z: the credentials are refused (Forbidden)";
     assert_eq!(table_cell(Some(&held), CellKind::Channel), expected);
     let open = json!({"state": "open", "reason": null, "until": null});
-    assert_eq!(table_cell(Some(&open), CellKind::Channel), "open");
+    assert_eq!(table_cell(Some(&open), CellKind::Channel), "delivering");
     let fcm = json!({"enriched_as_data": false, "service_account": {"project_id": "shop"}});
     assert_eq!(table_cell(Some(&fcm), CellKind::Provider), "shop");
 }

@@ -51,6 +51,13 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
+/// A path with a query. Empty values are left out: the API refuses an empty filter.
+pub(super) fn with_query(path: &str, query: &[(&str, &str)]) -> String {
+    let given = query.iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<_> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
 /// An application whose resources a page reads or changes.
 #[derive(Clone)]
 pub(super) struct AppScope {

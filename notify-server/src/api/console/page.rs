@@ -183,7 +183,7 @@ impl Layout {
             "continued" => "Resumed. The rest is sent now.",
             "logged-in" => "Logged in.",
             "logged-out" => "Logged out.",
-            "sent" => "Accepted.",
+            "sent" => "Notify has stored the notification and sends it when it is due.",
             "applied" => "Applied. The campaigns are now as in the files.",
             "redelivered" => "Queued. The message is sent again now.",
             "recovered" => "Queued. The messages are sent again now.",

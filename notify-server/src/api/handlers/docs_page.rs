@@ -27,7 +27,7 @@ const PAGE: &str = r#"<!doctype html>
 <link rel="stylesheet" href="docs/swagger-ui.css">
 </head>
 <body>
-<div id="swagger-ui"><noscript>The same as JSON: <a href="openapi.json">openapi.json</a></noscript></div>
+<div id="swagger-ui"><noscript>As JSON: <a href="openapi.json">openapi.json</a></noscript></div>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>
 </body>

@@ -205,8 +205,9 @@ pub(super) fn check_silent(
         return Ok(());
     }
     let names = others.join(", ");
-    let what =
-        format!("names devices on {names}: a silent notification goes to android and ios alone");
+    let what = format!(
+        "some devices are on {names}, but a silent notification goes only to android and ios"
+    );
     Err(ApiError::invalid("device_ids", &what))
 }
 
@@ -266,7 +267,7 @@ pub(super) async fn check_campaign(
     match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound) => {
-            Err(ApiError::invalid("campaign_id", "names no active campaign"))
+            Err(ApiError::invalid("campaign_id", "no active campaign has this id"))
         }
         Err(error) => Err(error.into()),
     }

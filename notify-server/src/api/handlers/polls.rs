@@ -34,7 +34,7 @@ pub(crate) async fn answer(
 }
 
 fn unknown_poll() -> ApiError {
-    ApiError::invalid("id", "names no poll")
+    ApiError::invalid("id", "no poll has this id")
 }
 
 /// The response with a poll and its percentages.

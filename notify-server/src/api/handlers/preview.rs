@@ -224,6 +224,11 @@ async fn request_problems(
         problems.extend(unused_name_problems(&unused));
     }
     problems.extend(pace_problem(notification, devices));
+    if let Some(variable) = notification.content.literal_variable() {
+        problems.push(format!(
+            "personalize: is not set, so people see `{variable}` and not the attribute"
+        ));
+    }
     if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
         match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
             Ok(_) => {}

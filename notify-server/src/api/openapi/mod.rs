@@ -270,23 +270,24 @@ fn takes_idempotency_key(route: &Endpoint) -> bool {
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
-    let is_id = matches!(parameter.form, ParameterForm::Id | ParameterForm::Uuid);
+    let allows_empty =
+        matches!(parameter.form, ParameterForm::Text | ParameterForm::Integer { .. });
     json!({
         "name": parameter.name,
         "in": "query",
         "required": false,
         "description": parameter.about,
-        "allowEmptyValue": !is_id,
+        "allowEmptyValue": allows_empty,
         "schema": query_schema(parameter.form),
     })
 }
 
 /// The schema of a query parameter. It does not cover the empty value, which `allowEmptyValue`
-/// allows: an empty parameter equals an absent one.
+/// allows: such an empty parameter equals an absent one.
 fn query_schema(form: ParameterForm) -> Value {
     match form {
         ParameterForm::Text => json!({ "type": "string" }),
-        ParameterForm::Id => json!({ "type": "string", "minLength": 1 }),
+        ParameterForm::NonEmpty => json!({ "type": "string", "minLength": 1 }),
         ParameterForm::Uuid => json!({ "type": "string", "format": "uuid" }),
         ParameterForm::Integer { min, max, or: None } => {
             json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
@@ -302,7 +303,7 @@ fn query_schema(form: ParameterForm) -> Value {
             let more = max - 1;
             json!({
                 "type": "string",
-                "pattern": format!("^(?:(?:{name})(?:,(?:{name})){{0,{more}}})?$"),
+                "pattern": format!("^(?:{name})(?:,(?:{name})){{0,{more}}}$"),
             })
         }
     }

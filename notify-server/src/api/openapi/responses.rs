@@ -161,7 +161,9 @@ fn shared_response(status: StatusCode) -> (&'static str, &'static str) {
         ),
         StatusCode::FORBIDDEN => ("Forbidden", "The API key lacks the scope of this operation"),
         StatusCode::NOT_FOUND => ("NotFound", "A resource in the path or query does not exist"),
-        StatusCode::CONFLICT => ("Conflict", "The `Idempotency-Key` was used with another body"),
+        StatusCode::CONFLICT => {
+            ("Conflict", "The `Idempotency-Key` was already used for a request with another body")
+        }
         StatusCode::PAYLOAD_TOO_LARGE => ("PayloadTooLarge", "The body exceeds the limit"),
         StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "A rate limit is exceeded"),
         StatusCode::INTERNAL_SERVER_ERROR => ("InternalError", "Server error"),

@@ -58,11 +58,12 @@ impl Pipeline {
     async fn authenticate_app(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let hash = single_value(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
         let Some(hash) = hash else { return Err(missing_api_key(headers)) };
-        let access = self.key_cache.app(hash, self.api.clock.now()).await?;
-        let access = access.ok_or(ApiError::Unauthorized)?;
-        match access.terms.grant {
-            KeyGrant::Api(_) => Ok(Caller::App(access)),
-            KeyGrant::Devices(_) => Err(ApiError::Unauthorized),
+        match self.key_cache.app(hash, self.api.clock.now()).await? {
+            KeyCheck::Valid(access) if matches!(access.terms.grant, KeyGrant::Api(_)) => {
+                Ok(Caller::App(access))
+            }
+            KeyCheck::Expired => Err(ApiError::KeyExpired),
+            KeyCheck::Valid(_) | KeyCheck::Unknown => Err(ApiError::Unauthorized),
         }
     }
 
@@ -79,11 +80,12 @@ impl Pipeline {
             };
             return Err(error);
         };
-        let access = self.key_cache.app(hash, self.api.clock.now()).await?;
-        let access = access.ok_or(ApiError::PublishableUnauthorized)?;
-        match access.terms.grant {
-            KeyGrant::Devices(_) => Ok(Caller::DeviceApp(access)),
-            KeyGrant::Api(_) => Err(ApiError::PublishableUnauthorized),
+        match self.key_cache.app(hash, self.api.clock.now()).await? {
+            KeyCheck::Valid(access) if matches!(access.terms.grant, KeyGrant::Devices(_)) => {
+                Ok(Caller::DeviceApp(access))
+            }
+            KeyCheck::Expired => Err(ApiError::PublishableKeyExpired),
+            KeyCheck::Valid(_) | KeyCheck::Unknown => Err(ApiError::PublishableUnauthorized),
         }
     }
 
@@ -157,6 +159,24 @@ struct LastUsed {
     sessions: HashMap<SessionId, Timestamp>,
 }
 
+/// What is known about a key of an application.
+pub(crate) enum KeyCheck {
+    /// The key is valid, and its application is active.
+    Valid(Arc<AppAccess>),
+    /// The key was valid, and its application is active. Only who has the whole key can learn this.
+    Expired,
+    /// There is no such key, or its application is suspended.
+    Unknown,
+}
+
+#[cfg(test)]
+impl KeyCheck {
+    /// Whether the key is valid.
+    pub(crate) fn is_valid(&self) -> bool {
+        matches!(self, Self::Valid(_))
+    }
+}
+
 /// A cache of the API keys, admin keys and browser access that are in use; keys are found by their
 /// hash. A revoked key stops working at once: the store notifies the cache before it acknowledges
 /// the revocation.
@@ -187,23 +207,22 @@ impl KeyCache {
         cache
     }
 
-    /// The active application whose API key has this hash; `None` if there is no such application, or the
-    /// key has expired. The expiry is compared at each request, also for a cached key.
-    pub(crate) async fn app(
-        &self,
-        hash: [u8; 32],
-        now: Timestamp,
-    ) -> Result<Option<Arc<AppAccess>>, StoreError> {
+    /// The application whose API key has this hash. The expiry is compared at each request, also for a cached
+    /// key.
+    pub(crate) async fn app(&self, hash: [u8; 32], now: Timestamp) -> Result<KeyCheck, StoreError> {
         let load = async {
             let access = self.store.find_app_by_key(hash).await?;
-            let valid = access.filter(|access| access.is_valid(now));
-            if let Some(access) = &valid {
+            let active = access.filter(|access| access.app.status == AppStatus::Active);
+            if let Some(access) = active.as_ref().filter(|access| access.is_valid(now)) {
                 self.record_use(access.key, now);
             }
-            Ok(valid.map(Arc::new))
+            Ok(active.map(Arc::new))
         };
-        let access = self.get_or_load(&self.apps, hash, load).await?;
-        Ok(access.filter(|access| access.is_valid(now)))
+        Ok(match self.get_or_load(&self.apps, hash, load).await? {
+            Some(access) if access.is_valid(now) => KeyCheck::Valid(access),
+            Some(_) => KeyCheck::Expired,
+            None => KeyCheck::Unknown,
+        })
     }
 
     /// The admin key that has this hash; `None` if there is no such key.
@@ -227,6 +246,11 @@ impl KeyCache {
         self.last_used().keys.insert(key, now);
     }
 
+    /// When a key was last used, if that is not written to the store yet.
+    pub(in crate::api) fn last_key_use(&self, key: KeyId) -> Option<Timestamp> {
+        self.last_used().keys.get(&key).copied()
+    }
+
     /// Records that a session of the console is used; [`Self::write_last_used`] writes it to the store.
     #[cfg(feature = "console")]
     pub(in crate::api) fn record_session_use(&self, session: SessionId, now: Timestamp) {
@@ -234,7 +258,6 @@ impl KeyCache {
     }
 
     /// When a session was last used, if that is not written to the store yet.
-    #[cfg(feature = "console")]
     pub(in crate::api) fn last_session_use(&self, session: SessionId) -> Option<Timestamp> {
         self.last_used().sessions.get(&session).copied()
     }

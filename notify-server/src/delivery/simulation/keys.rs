@@ -173,12 +173,12 @@ async fn use_key(process: &Process, index: usize) {
     let access = process.keys.app(before.hash, at).await;
     let mut world = lock(&process.world);
     let after = world.keys[index].clone();
-    let Ok(access) = access else { return };
+    let Ok(is_valid) = access.map(|access| access.is_valid()) else { return };
     // While a request changes the key, either state is possible.
     let is_possible = before.changes != after.changes
-        || before.states().chain(after.states()).any(|state| state.works(at) == access.is_some());
+        || before.states().chain(after.states()).any(|state| state.works(at) == is_valid);
     if !is_possible {
-        let does = if access.is_some() { "works" } else { "does not work" };
+        let does = if is_valid { "works" } else { "does not work" };
         world.record_violation(&format!("key {index} {does} at {at:?}: {after:?}"));
     }
 }

@@ -75,13 +75,13 @@ pub(crate) enum FetchError {
     Gone,
     /// There were too many redirects, or a redirect has no usable `Location`. A url over 2,048
     /// bytes is not usable, because every relative url of the feed would repeat it.
-    #[error("redirects too often, or to nowhere")]
+    #[error("redirects too often, or to an invalid address")]
     Redirected,
     /// The body is larger than [`FEED_BYTES_MAX`], before or after decompression.
     #[error("is larger than 5 MiB")]
     TooLarge,
     /// The body has an encoding other than gzip, or is broken gzip.
-    #[error("is not whole, or compressed in a way that was not asked for")]
+    #[error("is incomplete, or compressed in a way that the request did not allow")]
     Compression,
     /// The body cannot be parsed as a feed.
     #[error("{0}")]

@@ -49,7 +49,6 @@ fn preview_headers_equal_the_sent_ones_without_authorization() {
 
 #[test]
 fn preview_lists_problems() {
-    const NO_BADGE: &str = "no ios_settings: the badge stays as it is, the sound is `default`";
     const SLEEPS: &str = "while the app sleeps the system shows this without its campaign or poll: \
         set enriched_as_data of the fcm provider";
     let raw = |platform| {
@@ -66,7 +65,7 @@ fn preview_lists_problems() {
     };
     let long = || Given { app_name: "t".repeat(5_000), ..Given::text("Hi") };
     let rows: [(Given, Platform, bool, &[&str]); 9] = [
-        (Given::text("Hi"), Platform::Ios, false, &[NO_BADGE]),
+        (Given::text("Hi"), Platform::Ios, false, &[]),
         (Given::text("Hi"), Platform::Android, false, &[]),
         (poll(), Platform::Android, false, &[SLEEPS]),
         (poll(), Platform::Android, true, &[]),
@@ -83,7 +82,7 @@ fn preview_lists_problems() {
             &["android_json replaces everything else and goes as data: the app has to show it, \
                and a repeat after a crash is not recognised"],
         ),
-        (long(), Platform::Ios, false, &[NO_BADGE, "the title is shortened to fit"]),
+        (long(), Platform::Ios, false, &["the title is shortened to fit"]),
         (long(), Platform::Android, false, &["the title is shortened to fit"]),
         (
             Given::text("x".repeat(5_000)),

@@ -221,7 +221,7 @@ async fn delivery_listing_contains_one_notification(store: &Store) {
     };
     let next = list(app, &notification, fixtures::page(1)).await.unwrap().next;
     let refused = list(app, &elsewhere, fixtures::next_page(1, next)).await;
-    assert_eq!(refusal(refused), "cursor: is not one that a page of this listing gave");
+    assert_eq!(refusal(refused), "cursor: is not a cursor of this list");
     assert!(is_unknown(&list(other_app, &notification, fixtures::page(1)).await));
     let ghost = NotificationId::new("ghost").unwrap();
     assert!(is_unknown(&list(app, &ghost, fixtures::page(1)).await));

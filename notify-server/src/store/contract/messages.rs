@@ -137,7 +137,7 @@ async fn failed_messages_are_recovered(store: &Store) {
     let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, at).await.unwrap();
     let broken = refusal(store.recover_messages(app, hook, since, at, None).await);
-    assert_eq!(broken, "id: names a webhook that is disabled");
+    assert_eq!(broken, "id: the webhook is disabled");
     let missing = notify_core::WebhookId(uuid::Uuid::nil());
     let unknown = store.recover_messages(app, missing, since, at, None).await;
     assert!(super::is_unknown(&unknown));
@@ -198,7 +198,7 @@ async fn disabling_a_webhook_ends_its_messages(store: &Store) {
     opened(store, app, "d000", EventType::Clicked).await;
     let broken =
         refusal(store.test_webhook(app, hook, MessageMade { id: message_id() }, NOW, None).await);
-    assert_eq!(broken, "id: names a webhook that is disabled");
+    assert_eq!(broken, "id: the webhook is disabled");
     let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, NOW).await.unwrap();
     let enabled = read().await;

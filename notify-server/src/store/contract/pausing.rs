@@ -168,10 +168,11 @@ async fn what_has_ended_is_neither_paused_nor_resumed(store: &Store) {
     assert!(is_unknown(&store.resume_notification(other, id.clone(), NOW, None).await));
     store.cancel_notification(app, id.clone(), NOW).await.unwrap();
     store.record_report(app, fixtures::report("mine"), None).await.unwrap();
-    for id in [id, NotificationId::new("mine").unwrap()] {
+    for (id, state) in [(id, "was canceled"), (NotificationId::new("mine").unwrap(), "has ended")] {
+        let text = format!("id: the notification {state} already");
         let paused = refusal(store.pause_notification(app, id.clone(), NOW, None).await);
-        assert_eq!(paused, "id: has ended: no delivery is left to pause");
+        assert_eq!(paused, text);
         let resumed = refusal(store.resume_notification(app, id, NOW, None).await);
-        assert_eq!(resumed, "id: has ended: no delivery is left to resume");
+        assert_eq!(resumed, text);
     }
 }

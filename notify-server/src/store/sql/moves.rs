@@ -32,7 +32,7 @@ pub(in crate::store) struct MoveMark {
 pub enum Moved {
     /// The database is the target of an unfinished move. Contains the location of the source.
     #[error(
-        "a move from {0} into this database is not over: run the same `notify-server move` again, \
+        "a move from {0} into this database is not finished: run the same `notify-server move` again, \
          or empty this database"
     )]
     Importing(String),
@@ -41,8 +41,9 @@ pub enum Moved {
     Exporting(String),
     /// The database was moved. Contains the location of the target.
     #[error(
-        "this database was moved to {0}, where everything goes on: serve that one; what waits here \
-         would be sent twice. `notify-server move --undo` gives this one free again, as it was then"
+        "this database was moved to {0}: start the server with that one. A server on this one would send \
+         notifications twice. `notify-server move --undo` lets a server use this one again, as it was before \
+         the move"
     )]
     Retired(String),
 }

@@ -49,8 +49,8 @@ pub enum MoveError {
     Written(String),
     /// The target is not empty.
     #[error(
-        "{place} is not empty (there is {table}): a move needs an empty database. Old tables of ours, \
-         moved away or not, are dropped by hand first"
+        "{place} is not empty (there is {table}): a move needs an empty database. Drop old tables \
+         of Notify first, also those that were moved away"
     )]
     NotEmpty {
         /// The location of the database.
@@ -60,7 +60,7 @@ pub enum MoveError {
     },
     /// The target contains the rows of another unfinished transfer.
     #[error(
-        "{place} holds part of a move from {other} that cannot go on: the source was used since, or \
+        "{place} holds part of a move from {other} that cannot be continued: the source was used since, or \
          is another one. Begin again with an empty one (drop schema public cascade; create schema public; or \
          another file)"
     )]
@@ -71,7 +71,7 @@ pub enum MoveError {
         other: String,
     },
     /// The source is the target of another unfinished transfer.
-    #[error("a move into {place} from {other} is not over: finish that one first")]
+    #[error("a move into {place} from {other} is not finished: finish it first")]
     Unfinished {
         /// The location of the database.
         place: String,
@@ -80,7 +80,7 @@ pub enum MoveError {
     },
     /// The source was already transferred.
     #[error(
-        "{place} was moved to {other} already; `notify-server move --undo` gives it free again"
+        "{place} was moved to {other} already; `notify-server move --undo` lets a server use it again"
     )]
     AlreadyMoved {
         /// The location of the database.
@@ -102,7 +102,7 @@ pub enum MoveError {
         target_rows: u64,
     },
     /// A database failed.
-    #[error("{place} failed while {step} {table}: run the same command again to go on")]
+    #[error("{place} failed while {step} {table}: run the same command again to continue")]
     Database {
         /// The location of the database.
         place: String,

@@ -218,7 +218,7 @@ fn read_state(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> 
 
 /// The error of a request for a disabled webhook.
 fn disabled() -> StoreError {
-    StoreError::refused("id", "names a webhook that is disabled")
+    StoreError::refused("id", "the webhook is disabled")
 }
 
 /// Checks that a webhook can get another pending message.
@@ -231,7 +231,7 @@ fn require_room(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
         return Err(disabled());
     }
     if pending >= MESSAGES_PENDING_MAX {
-        return Err(StoreError::refused("id", "names a webhook that has enough waiting already"));
+        return Err(StoreError::refused("id", "the webhook has too many messages waiting already"));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use warp::reply::Response;
 
 use super::attributes::{self, AttributesPart};
 use super::notifications::{self, base_of, tone_of_outcome};
-use crate::api::console::calls::{AppScope, encoded};
+use crate::api::console::calls::{AppScope, encoded, with_query};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
 use crate::api::console::problems::Problems;
@@ -108,14 +108,16 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let (platform, tag) = (visit.query("platform")?, visit.query("tag")?);
     let (state, segment) = (visit.query("state")?, visit.query("segment")?);
     let user = visit.query("user")?;
-    let path = format!(
-        "/v1/devices?cursor={}&platform={}&tag={}&state={}&segment={}&user_id={}",
-        encoded(&visit.query("cursor")?),
-        encoded(&platform),
-        encoded(&tag),
-        encoded(&state),
-        encoded(&segment),
-        encoded(&user)
+    let path = with_query(
+        "/v1/devices",
+        &[
+            ("cursor", &visit.query("cursor")?),
+            ("platform", &platform),
+            ("tag", &tag),
+            ("state", &state),
+            ("segment", &segment),
+            ("user_id", &user),
+        ],
     );
     let is_of_input =
         |rule: &String| rule.starts_with("segment: ") || rule.starts_with("user_id: ");

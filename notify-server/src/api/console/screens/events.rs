@@ -5,7 +5,7 @@ use notify_core::WebhookEventType;
 use warp::reply::Response;
 
 use super::notifications::base_of;
-use crate::api::console::calls::encoded;
+use crate::api::console::calls::with_query;
 use crate::api::console::format::argument;
 use crate::api::console::page::{Layout, Visit, show};
 use crate::api::console::problems::Problems;
@@ -69,7 +69,7 @@ async fn events(visit: Visit) -> Result<Response, ApiError> {
     if !cursor.is_empty() {
         options.push_str(&format!(" --since {}", argument(&cursor)));
     }
-    let stream = format!("{base}/events/stream?types={}", encoded(&names.join(",")));
+    let stream = with_query(&format!("{base}/events/stream"), &[("types", &names.join(","))]);
     let problems = if cursor.is_empty() {
         Problems::default()
     } else {

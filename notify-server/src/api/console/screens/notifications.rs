@@ -11,7 +11,7 @@ use notify_core::{
 use warp::reply::Response;
 
 use super::providers::title_of;
-use crate::api::console::calls::{AppScope, encoded};
+use crate::api::console::calls::{AppScope, encoded, with_query};
 use crate::api::console::form::Form;
 use crate::api::console::page::{Layout, Visit, redirect, show};
 use crate::api::console::{action, format, screen};
@@ -99,10 +99,8 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let layout = visit.app_layout(&scope, "Notifications", "Notifications").await?;
     let status = visit.query("status")?;
-    let mut path = format!("/v1/notifications?cursor={}", encoded(&visit.query("cursor")?));
-    if !status.is_empty() {
-        path.push_str(&format!("&status={}", encoded(&status)));
-    }
+    let query = [("cursor", &*visit.query("cursor")?), ("status", &status)];
+    let path = with_query("/v1/notifications", &query);
     let page: NotificationList = visit.get(&scope, &path).await?;
     let notifications = page.notifications.iter().map(Row::of).collect();
     let statuses = &NotificationStatus::NAMES;
@@ -301,11 +299,9 @@ async fn deliveries(visit: Visit) -> Result<Response, ApiError> {
     let id = visit.ctx.path_param("id")?.into_owned();
     let path_id = encoded(&id);
     let (outcome, reason) = (visit.query("outcome")?, visit.query("reason")?);
-    let path = format!(
-        "/v1/notifications/{path_id}/deliveries?cursor={}&outcome={}&reason={}",
-        encoded(&visit.query("cursor")?),
-        encoded(&outcome),
-        encoded(&reason)
+    let path = with_query(
+        &format!("/v1/notifications/{path_id}/deliveries"),
+        &[("cursor", &visit.query("cursor")?), ("outcome", &outcome), ("reason", &reason)],
     );
     let page: DeliveryList = visit.get(&scope, &path).await?;
     let page = Deliveries {
@@ -365,10 +361,9 @@ async fn users(visit: Visit) -> Result<Response, ApiError> {
     let layout = visit.app_layout(&scope, "Users", "Notifications").await?;
     let id = visit.ctx.path_param("id")?.into_owned();
     let (path_id, state) = (encoded(&id), visit.query("state")?);
-    let path = format!(
-        "/v1/notifications/{path_id}/users?cursor={}&state={}",
-        encoded(&visit.query("cursor")?),
-        encoded(&state)
+    let path = with_query(
+        &format!("/v1/notifications/{path_id}/users"),
+        &[("cursor", &visit.query("cursor")?), ("state", &state)],
     );
     let page: NotificationUsers = visit.get(&scope, &path).await?;
     show(&Users {

@@ -65,7 +65,7 @@ impl State {
             | ProviderStatus::Unreachable { .. } => "warn",
             ProviderStatus::AuthRejected { .. } | ProviderStatus::Tripped => "bad",
         };
-        Self { word: status.state(), tone }
+        Self { word: status.word(), tone }
     }
 }
 

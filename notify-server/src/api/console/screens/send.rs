@@ -518,10 +518,14 @@ const WORDS: [(&str, &str, &str); 4] = [
         "must contain at least one",
         "platforms: choose a platform, or enter users or devices",
     ),
-    ("campaign_id", "names no campaign", "campaign_id: There is no campaign with this id"),
     (
         "campaign_id",
-        "names no active campaign",
+        "must be the id of a campaign, or `default`",
+        "campaign_id: There is no campaign with this id",
+    ),
+    (
+        "campaign_id",
+        "no active campaign has this id",
         "campaign_id: There is no active campaign with this id",
     ),
     (

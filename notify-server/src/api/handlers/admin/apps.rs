@@ -1,7 +1,7 @@
 //! Applications, their API keys, and browser access to them.
 
 use notify_core::{
-    ApiKeyKind, App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyId, KeyList,
+    ApiKey, ApiKeyKind, App, AppChange, AppCreated, AppId, AppList, KeyCreated, KeyId, KeyList,
     KeyRotation, NewApiKey, NewApp, NoQuery, PageQuery, Success, WebAccess,
 };
 use uuid::Uuid;
@@ -91,8 +91,16 @@ pub(crate) async fn rotate_key(
 
 /// `GET /admin/v1/apps/{id}/keys`.
 pub(crate) async fn list_keys(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<KeyList>, ApiError> {
-    let keys = ctx.api.store.list_keys(ctx.id("id")?).await?;
-    Ok(JsonReply::ok(KeyList { keys }))
+    Ok(JsonReply::ok(KeyList { keys: keys_of(&ctx, ctx.id("id")?).await? }))
+}
+
+/// The keys of an application, also with the uses that are not written to the store yet.
+pub(super) async fn keys_of(ctx: &RequestCtx, app: AppId) -> Result<Vec<ApiKey>, ApiError> {
+    let mut keys = ctx.api.store.list_keys(app).await?;
+    for key in &mut keys {
+        key.last_used_at = key.last_used_at.max(ctx.api.key_cache.last_key_use(key.id));
+    }
+    Ok(keys)
 }
 
 /// `DELETE /admin/v1/apps/{id}/keys/{key_id}`.

@@ -6,6 +6,7 @@ use notify_core::{
     StorageDiagnostics, UnusableTokens, Webhook,
 };
 
+use super::apps::keys_of;
 use super::providers::ProviderStatuses;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
@@ -78,14 +79,29 @@ async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError
     Ok(all.rows.into_iter().filter(is_broken).collect())
 }
 
-/// API keys that expire soon, and have not expired yet.
+/// API keys that expire soon, have not expired yet, and have no successor that is used in their place.
 async fn expiring_keys(ctx: &RequestCtx, app: AppId) -> Result<Vec<ApiKey>, ApiError> {
     let is_expiring = |key: &ApiKey| {
         key.expires_at.is_some_and(|expires_at| {
             (1..=KEY_EXPIRY_NOTICE_MS).contains(&expires_at.ms_since(ctx.received_at))
         })
     };
-    Ok(ctx.api.store.list_keys(app).await?.into_iter().filter(is_expiring).collect())
+    let is_lasting = |key: &&ApiKey| {
+        let at = key.expires_at;
+        at.is_none_or(|at| at.ms_since(ctx.received_at) > KEY_EXPIRY_NOTICE_MS)
+    };
+    let mut keys = keys_of(ctx, app).await?;
+    let lasting: Vec<ApiKey> = keys.iter().filter(is_lasting).cloned().collect();
+    keys.retain(|key| is_expiring(key) && !lasting.iter().any(|other| replaces(other, key)));
+    Ok(keys)
+}
+
+/// Whether a key is the successor of another one, which was not used since the successor exists.
+fn replaces(successor: &ApiKey, key: &ApiKey) -> bool {
+    successor.created_at >= key.created_at
+        && (&successor.name, successor.kind) == (&key.name, key.kind)
+        && successor.scopes == key.scopes
+        && key.last_used_at.is_none_or(|at| at <= successor.created_at)
 }
 
 /// Feeds whose last fetches failed.

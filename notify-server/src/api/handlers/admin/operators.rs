@@ -28,7 +28,10 @@ pub(crate) async fn list_keys(
     ctx: RequestCtx,
     _: NoQuery,
 ) -> Result<JsonReply<AdminKeyList>, ApiError> {
-    let keys = ctx.api.store.list_admin_keys().await?;
+    let mut keys = ctx.api.store.list_admin_keys().await?;
+    for key in &mut keys {
+        key.last_used_at = key.last_used_at.max(ctx.api.key_cache.last_key_use(key.id));
+    }
     Ok(JsonReply::ok(AdminKeyList { keys }))
 }
 
@@ -57,7 +60,12 @@ pub(crate) async fn list_sessions(
     query: PageQuery,
 ) -> Result<JsonReply<SessionList>, ApiError> {
     let cutoffs = ctx.api.config.session_timeouts().cutoffs(ctx.received_at);
-    let page = ctx.api.store.list_sessions(cutoffs, page_request(query)).await?;
+    let mut page = ctx.api.store.list_sessions(cutoffs, page_request(query)).await?;
+    for session in &mut page.rows {
+        let written = session.last_used_at;
+        session.last_used_at =
+            ctx.api.key_cache.last_session_use(session.id).map_or(written, |at| at.max(written));
+    }
     Ok(JsonReply::ok(SessionList { sessions: page.rows, next_cursor: page.next }))
 }
 

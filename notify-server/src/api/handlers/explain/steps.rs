@@ -130,7 +130,8 @@ impl ExplanationBuilder<'_> {
             | NotificationStatus::Completed
             | NotificationStatus::Reported => {
                 if let Some(due_at) = notification.due_at {
-                    let detail = format!("due at {}; its audience is fixed then", time(due_at));
+                    let detail =
+                        format!("due at {}; the server chooses the recipients then", time(due_at));
                     self.add(Some(due_at), StepKind::Scheduled, detail);
                 }
                 self.add_local_time();
@@ -186,7 +187,7 @@ impl ExplanationBuilder<'_> {
         } else {
             notification.platforms.contains(&platform)
         };
-        // The audience is fixed at the start.
+        // The server chooses the recipients at the start.
         let fixed_at = match self.facts.progress {
             DeliveryProgress::None => {
                 notification.started_at.filter(|_| notification.names_devices)
@@ -226,7 +227,7 @@ impl ExplanationBuilder<'_> {
         } else if notification.names_devices {
             "it names the device".to_owned()
         } else {
-            format!("it goes to {platform}, where the device is")
+            format!("it goes to {platform}, the platform of the device")
         };
         self.add(fixed_at, StepKind::Targeted, detail);
         if self.facts.progress == DeliveryProgress::RegisteredLater {
@@ -234,8 +235,8 @@ impl ExplanationBuilder<'_> {
             let registered_at = notification
                 .started_at
                 .and_then(|at| (device.created_at > at).then_some(device.created_at));
-            let detail = "the device registered, or changed its platform, after the audience was \
-                fixed";
+            let detail = "the device registered or changed its platform after the server had chosen the \
+                recipients";
             self.add(registered_at, StepKind::RegisteredLater, detail);
             return false;
         }

@@ -42,11 +42,11 @@ fn failed_fetch_records_error_and_backs_off() {
             "the TLS connection failed: the issuer of the certificate is not trusted",
             Some(60),
         ),
-        (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
+        (FetchError::Redirected, "redirects too often, or to an invalid address", Some(60)),
         (FetchError::TooLarge, "is larger than 5 MiB", Some(60)),
         (
             FetchError::Compression,
-            "is not whole, or compressed in a way that was not asked for",
+            "is incomplete, or compressed in a way that the request did not allow",
             Some(60),
         ),
         (

@@ -443,7 +443,7 @@ fn details_contain_reasons_and_times() {
     assert_eq!(detail(&retrying(), StepKind::NextAttempt), "due at 1970-01-01T00:00:09Z");
     assert_eq!(
         detail(&scheduled(), StepKind::Scheduled),
-        "due at 1970-01-01T00:00:09Z; its audience is fixed then"
+        "due at 1970-01-01T00:00:09Z; the server chooses the recipients then"
     );
 }
 
