@@ -36,7 +36,9 @@ async fn responses_of_every_route_are_no_store_whatever_their_status() {
         for method in methods {
             for caller in &callers {
                 let (status, values) = cache_control(caller, &method, &path).await;
-                assert_eq!(values, [NO_STORE], "{method} {template}: {status}");
+                let is_stream = template == "/v1/events/stream" && status == 200;
+                let expected = if is_stream { "no-store, no-transform" } else { NO_STORE };
+                assert_eq!(values, [expected], "{method} {template}: {status}");
                 statuses.insert(status);
             }
         }

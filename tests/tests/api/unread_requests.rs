@@ -63,7 +63,7 @@ async fn cases(server: &TestServer) -> Vec<(String, u16)> {
         (head("POST /v1/notifications", "nk_wrong"), 401),
         (head("POST /admin/v1/apps", own), 401),
         (head("POST /device/v1/devices", "np_wrong"), 401),
-        (head("POST /hooks/messenger/nobody", ""), 404),
+        (head("POST /hooks/messenger/nobody", ""), 401),
         (head("POST /v1/notifications", &reader), 403),
         (head("POST /v1/nowhere", own), 404),
         (head("POST /nowhere", own), 404),

@@ -185,7 +185,7 @@ fn rpush_export(browser: &WebSubscription) -> Export {
             "left_out_reasons": {"Amazon device": 1, "excluded by [where] of the mapping": 1,
                 "repeated token": 2, "unregistered": 3}}),
         report: "refused.csv",
-        corrections: vec![replaced("feedfacecafebeef", apns(34))],
+        corrections: vec![replaced("feedfacecafebee", apns(34))],
         devices: vec![],
     }
 }

@@ -12,6 +12,9 @@ async fn server() -> TestServer {
     TestServer::start_with(|config| config.allow_private_networks = false).await
 }
 
+/// How the form that starts the playground begins.
+const START_FORM: &str = "action=\"./playground/start\"";
+
 /// The address of the page's link that leads to `target`, relative to `/console/`.
 fn link_to(page: &str, at: &str, target: &str) -> String {
     let found = links(page, at).into_iter().find(|link| link.contains(target));
@@ -54,13 +57,10 @@ async fn from_sign_in_to_a_message_in_the_playground_without_terminal_and_script
     let server = server().await;
     let operator = operator(&server).await?;
     let overview = operator.get("").await.text;
-    let start_form = "action=\"./playground/start\"";
-    assert!(overview.contains(start_form), "{overview}");
+    assert!(!overview.contains(START_FORM), "the application has providers: {overview}");
     let empty = operator.get(&link_to(&overview, "", "playground")).await.text;
-    assert!(empty.contains(start_form), "{empty}");
+    assert!(empty.contains(START_FORM), "{empty}");
     let page = start(&operator).await?;
-    let overview = operator.get("").await.text;
-    assert!(!overview.contains(start_form), "it runs: {overview}");
     assert_eq!(page.matches("class=\"badge good\">enabled").count(), 6, "{page}");
     assert!(page.contains("have received nothing yet"), "{page}");
     assert!(!page.contains("nk_"), "the API key is not needed");
@@ -98,6 +98,19 @@ async fn from_sign_in_to_a_message_in_the_playground_without_terminal_and_script
     assert!(page.contains("gets no more messages"), "the dead device is disabled");
     let why = link_to(&page, "playground", "explain?device=android-unregistered");
     assert!(operator.get(&why).await.text.contains("<strong>unregistered</strong>"));
+    server.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_server_offers_the_playground_on_its_first_page() -> Result<()> {
+    let server = TestServer::without_providers().await;
+    let operator = operator(&server).await?;
+    let overview = operator.get("").await.text;
+    assert!(overview.contains(START_FORM), "{overview}");
+    start(&operator).await?;
+    let overview = operator.get("").await.text;
+    assert!(!overview.contains(START_FORM), "it runs: {overview}");
     server.stop().await;
     Ok(())
 }

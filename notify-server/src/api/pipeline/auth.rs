@@ -110,7 +110,8 @@ impl Pipeline {
 fn admin_key_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
     let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
     let keys = [token, single_value(headers, &API_KEY)];
-    keys.into_iter().flatten().find_map(|key| key_hash(KeyKind::Admin, key))
+    let key = keys.into_iter().flatten().find(|key| key.starts_with(KeyKind::Admin.prefix()))?;
+    key_hash(KeyKind::Admin, key)
 }
 
 /// The error of a request without an API key in the header `X-API-Key`. Its text differs if the
