@@ -79,7 +79,12 @@ async fn an_unknown_position_is_a_reset_and_not_an_error() -> Result<()> {
         // An application may have ten streams, and it takes a while to notice that one was dropped.
         let key = key_of_new_app(&server, unknown.get(..10).unwrap_or(unknown)).await?;
         let at = Endpoint { origin: server.origin(), key: &key };
-        for (query, last) in [("", Some(unknown)), (&*query, None), (&*query, Some(""))] {
+        let mut rows = vec![("", Some(unknown))];
+        // A query that cannot be read is an error, as everywhere.
+        if unknown != "%00" && unknown.len() < long.len() {
+            rows.extend([(&*query, None), (&*query, Some(""))]);
+        }
+        for (query, last) in rows {
             let mut stream = Reading::open(at, query, last).await?;
             let first = stream.next().await?.context("an event")?;
             assert_eq!(first.kind, "reset", "{query} {last:?}");

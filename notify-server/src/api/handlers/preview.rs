@@ -67,11 +67,8 @@ pub(crate) async fn preview(
     }
     let targeted: Vec<Platform> = reached.platforms.iter().map(|reach| reach.platform).collect();
     check_silent(&notification, &targeted)?;
-    if let Some(sample) = &sample
-        && !targeted.contains(&sample.platform)
-    {
-        let what = format!("is on {}, which the notification does not target", sample.platform);
-        return Err(ApiError::invalid("device_id", &what));
+    if let Some(sample) = &sample {
+        sample.check_targeted(&targeted)?;
     }
     let devices = reached.platforms.iter().map(|reach| reach.devices).sum();
     let shared_problems =
@@ -119,6 +116,14 @@ struct Sample {
 }
 
 impl Sample {
+    fn check_targeted(&self, targeted: &[Platform]) -> Result<(), ApiError> {
+        if targeted.contains(&self.platform) {
+            return Ok(());
+        }
+        let what = format!("is on {}, which the notification does not target", self.platform);
+        Err(ApiError::invalid("device_id", &what))
+    }
+
     async fn read(ctx: &RequestCtx, id: &str, content: &Content) -> Result<Self, ApiError> {
         let id = DeviceId::new(id.to_owned()).map_err(|_| ApiError::NotFound)?;
         let (store, app) = (&ctx.api.store, ctx.app_no());

@@ -90,6 +90,24 @@ impl Connection {
     }
 }
 
+/// Reads the rest of a body without delaying its response. The connection counts as in use meanwhile.
+fn spawn_discarding(
+    discarding: impl Future<Output = ()> + Send + 'static,
+    closing: CancellationToken,
+    in_flight: InFlight,
+) {
+    tokio::spawn(async move {
+        until_closing(discarding, &closing).await;
+        drop(in_flight);
+    });
+}
+
+/// Timeouts are checked four times within the shortest of them, which is precise enough and cheap.
+fn check_interval(limits: &Limits) -> Duration {
+    let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
+    (shortest / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX)
+}
+
 /// Handles the requests of a connection, after the TLS handshake if there is one, and checks its
 /// timeouts.
 async fn drive<S>(
@@ -122,11 +140,7 @@ async fn drive<S>(
             let mut response = pipeline.handle(request, peer, port).await;
             let headers = response.headers_mut();
             if let Some(discarding) = stream.discard(version, is_continue_expected, headers) {
-                let in_flight = InFlight::start(timeouts, is_http2);
-                tokio::spawn(async move {
-                    until_closing(discarding, &closing).await;
-                    drop(in_flight);
-                });
+                spawn_discarding(discarding, closing, InFlight::start(timeouts, is_http2));
             }
             let body = response.body_mut();
             if let Some(transfers) = transfers {
@@ -139,11 +153,7 @@ async fn drive<S>(
     let mut builder = builder.clone();
     builder.http2().max_concurrent_streams(permits.streams_max(peer, is_shared));
     let mut connection = pin!(builder.serve_connection(io, service));
-    // Timeouts are checked four times within the shortest of them, which is precise enough and
-    // cheap.
-    let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
-    let mut check =
-        tokio::time::interval((shortest / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX));
+    let mut check = tokio::time::interval(check_interval(limits));
     let mut is_draining = false;
     let mut cut_off = pin!(after(&state.stopping, STOP_GRACE));
     let mut is_cut_off = false;
