@@ -27,19 +27,21 @@ async fn check<F: Future<Output = ()> + Send + 'static>(
     serve: impl FnOnce(TcpListener, Verifier) -> F,
 ) {
     let (secret, other) = (generate_secret(), generate_secret());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hooks/notify", listener.local_addr().unwrap());
-    let server = tokio::spawn(serve(listener, Verifier::new(&secret).unwrap()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/hooks/notify", listener.local_addr().expect("an address"));
+    let server = tokio::spawn(serve(listener, Verifier::new(&secret).expect("a secret")));
     let body = r#"{"type":"webhook.test","timestamp":"2026-01-02T03:04:05Z",
         "data":{"webhook_id":"01a1fcca-c215-7675-a2bd-33565b9cffe4"}}"#;
-    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
-    let now = Timestamp::from_ms(clock.try_into().unwrap());
+    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970").as_millis();
+    let now = Timestamp::from_ms(clock.try_into().expect("a time of today"));
     for (secret, status) in [(secret, 204), (other, 401)] {
         let mut request = reqwest::Client::new().post(&url).body(body);
-        for (name, value) in Signer::new(&secret).unwrap().sign("m-1", now, body.as_bytes()) {
+        for (name, value) in
+            Signer::new(&secret).expect("a secret").sign("m-1", now, body.as_bytes())
+        {
             request = request.header(name, value);
         }
-        assert_eq!(request.send().await.unwrap().status().as_u16(), status);
+        assert_eq!(request.send().await.expect("a response").status().as_u16(), status);
     }
     server.abort();
 }

@@ -125,9 +125,8 @@ async fn drive<S>(
     let io = TokioIo::new(MonitoredIo::new(stream, timeouts.clone()));
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let (pipeline, timeouts) = (state.pipeline.clone(), timeouts.clone());
-        let version = request.version();
-        let is_http2 = version == http::Version::HTTP_2;
-        let is_continue_expected = expects_continue(request.headers());
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        let has_expectation = expects_continue(request.headers());
         let guard = InFlight::start(timeouts.clone(), is_http2);
         let token = state.requests.token();
         // Over HTTP/1, which has one response at a time, the socket shows whether the client reads.
@@ -138,15 +137,14 @@ async fn drive<S>(
             let mut stream = RequestStream::new(incoming);
             let request = http::Request::from_parts(parts, &mut stream);
             let mut response = pipeline.handle(request, peer, port).await;
-            let headers = response.headers_mut();
-            if let Some(discarding) = stream.discard(version, is_continue_expected, headers) {
+            let rest = stream.discard(is_http2, has_expectation, response.headers_mut());
+            if let Some(discarding) = rest {
                 spawn_discarding(discarding, closing, InFlight::start(timeouts, is_http2));
             }
-            let body = response.body_mut();
             if let Some(transfers) = transfers {
-                body.track(transfers.start());
+                response.body_mut().track(transfers.start());
             }
-            body.attach_guard((guard, token));
+            response.body_mut().attach_guard((guard, token));
             Ok::<_, std::convert::Infallible>(response)
         }
     });
@@ -154,9 +152,8 @@ async fn drive<S>(
     builder.http2().max_concurrent_streams(permits.streams_max(peer, is_shared));
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut check = tokio::time::interval(check_interval(limits));
-    let mut is_draining = false;
     let mut cut_off = pin!(after(&state.stopping, STOP_GRACE));
-    let mut is_cut_off = false;
+    let (mut is_draining, mut is_cut_off) = (false, false);
     let mut closing = pin!(after(&state.closing, LAST_REQUEST_WAIT));
     loop {
         tokio::select! {

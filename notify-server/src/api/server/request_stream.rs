@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Version, header};
+use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio_util::sync::CancellationToken;
@@ -35,12 +35,12 @@ impl RequestStream {
     /// connection reads its next request after that, or closes if the future ends before the body.
     pub(super) fn discard(
         self,
-        version: Version,
+        is_http2: bool,
         request_expects_continue: bool,
         response: &mut HeaderMap,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
         // HTTP/2 resets the stream alone.
-        if version >= Version::HTTP_2 || self.is_end_stream() {
+        if is_http2 || self.is_end_stream() {
             return None;
         }
         let is_short = self.size_hint().upper().is_some_and(|rest| rest <= DISCARDED_BYTES_MAX);
