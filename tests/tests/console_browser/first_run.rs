@@ -52,6 +52,7 @@ async fn first_run(browser: &mut Browser, by: By, has_scripts: bool) -> Result<(
     browser.set_scripts(has_scripts).await?;
     let started = Instant::now();
     enter(browser, &server).await?;
+    follow(browser, by, "main a[href$='playground']").await?;
     follow(browser, by, "form[action$='playground/start'] button").await?;
     follow(browser, by, "main a.button.primary").await?;
     // "Hello" is written and drawn before it is sent.
