@@ -114,9 +114,10 @@ fn of_telegram(word: &str) -> Effect {
     match word {
         "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Effect::Disabled,
         "notfound" | "neverstarted" => Effect::Guarded,
-        "empty" | "toolong" | "button" | "markup" => Effect::Failed,
-        // The error is about a photo. The server then sends the text alone, which is accepted.
-        "parse" | "photo" | "fetch" | "dimensions" => Effect::Sent,
+        "empty" | "toolong" => Effect::Failed,
+        // The error is about a photo or a button. The server then sends the message without it, which is
+        // accepted.
+        "parse" | "photo" | "fetch" | "dimensions" | "button" | "markup" => Effect::Sent,
         "unauthorized" | "badtoken" | "nomethod" | "notthere" => Effect::Held,
         "conflict" | "flood" | "internal" | "timeout" => Effect::Waits,
         _ => panic!("{word}: word without an effect"),
