@@ -72,8 +72,15 @@ impl RestartableServer {
     /// # Errors
     /// When the client cannot be built.
     pub fn client_of(&self, api_key: &str) -> Result<Client> {
-        let builder = Client::builder(&self.origin.borrow()).retries(0);
-        Ok(builder.api_key(api_key).admin_key(self.admin_key.as_str()).build()?)
+        let mut builder = Client::builder(&self.origin.borrow()).retries(0);
+        // Before the first start has printed the keys, only requests without one are sent.
+        if !api_key.is_empty() {
+            builder = builder.api_key(api_key);
+        }
+        if !self.admin_key.is_empty() {
+            builder = builder.admin_key(self.admin_key.as_str());
+        }
+        Ok(builder.build()?)
     }
 
     /// A plain caller with the first application's key.
