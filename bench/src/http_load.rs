@@ -81,7 +81,7 @@ pub(crate) fn write_request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) {
-    into.extend_from_slice(format!("{method} {path} HTTP/1.1\r\nhost: bench\r\n").as_bytes());
+    into.extend_from_slice(format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n").as_bytes());
     for (name, value) in headers {
         into.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
     }
