@@ -31,6 +31,7 @@ use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
 use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
+use crate::erasure::ErasureWorker;
 use crate::operations::{Operations, Readiness};
 use crate::outbound::Outbound;
 use crate::playground;
@@ -211,7 +212,9 @@ impl App {
         write_marker(&config)?;
         let pipeline = Arc::new(Pipeline::new(api.clone(), key_cache.clone(), stopping.clone()));
         let serving = ServerState::new(pipeline, limits(&config), tls, stopping);
+        let erasure = ErasureWorker { store: store.clone(), clock: clock.clone() };
         let mut tasks = start_tasks(&serving, &key_cache, feeds, retention);
+        tasks.push(tokio::spawn(erasure.run(serving.stopping.clone())));
         serving.listeners.spawn(api::serve(listener, Port::Main, serving.clone()));
         for (listener, port) in [(admin_listener, Port::Admin), (console_listener, Port::Console)] {
             if let Some((listener, _)) = listener {

@@ -13,6 +13,7 @@ pub mod config;
 pub mod delivery;
 mod descriptors;
 mod enrichment;
+mod erasure;
 mod error_chain;
 pub mod failpoint;
 #[cfg(any(test, fuzzing))]

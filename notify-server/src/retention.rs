@@ -33,6 +33,8 @@ pub(crate) struct RetentionPolicy {
     outcomes_days: u32,
     events_days: u32,
     anonymous_devices_days: u32,
+    /// The most anonymous devices of an application; 0 means any number.
+    anonymous_devices_max: u32,
     audit_days: u32,
     session_timeouts: SessionTimeouts,
 }
@@ -44,6 +46,7 @@ impl RetentionPolicy {
             outcomes_days: config.keep_outcomes_days,
             events_days: config.keep_events_days,
             anonymous_devices_days: config.keep_anonymous_devices_days,
+            anonymous_devices_max: config.max_anonymous_devices,
             audit_days: config.keep_audit_days,
             session_timeouts: config.session_timeouts(),
         }
@@ -57,6 +60,7 @@ impl RetentionPolicy {
             events_before: before(self.events_days),
             notifications_before: before(self.notifications_days),
             anonymous_before: before(self.anonymous_devices_days),
+            anonymous_surplus: None,
             audit_before: before(self.audit_days),
             sessions: self.session_timeouts.cutoffs(now),
             at: now,
@@ -120,7 +124,17 @@ async fn run_once(
         trusted_clock.confirm();
         store.store_clock_mark(trusted_clock.mark()).await?;
     }
-    delete_all(store, policy.cutoffs(trusted_clock.now()), stopping).await
+    let cutoffs = policy.cutoffs(trusted_clock.now());
+    let mut deleted = delete_all(store, cutoffs, stopping).await?;
+    // After the others have expired, so that only what is left is counted.
+    for surplus in store.anonymous_surplus(u64::from(policy.anonymous_devices_max)).await? {
+        if stopping.is_cancelled() {
+            break;
+        }
+        let cutoffs = RetentionCutoffs { anonymous_surplus: Some(surplus), ..cutoffs };
+        deleted.add(delete_all(store, cutoffs, stopping).await?);
+    }
+    Ok(deleted)
 }
 
 /// Repeats [`crate::store::Store::delete_expired`] until no expired data is left or the server
@@ -134,13 +148,7 @@ async fn delete_all(
     loop {
         // Each step is one transaction with a bounded number of rows.
         let step = store.delete_expired(cutoffs).await?;
-        total.idempotency_records += step.idempotency_records;
-        total.outcomes += step.outcomes;
-        total.events += step.events;
-        total.notifications += step.notifications;
-        total.anonymous_devices += step.anonymous_devices;
-        total.audit_entries += step.audit_entries;
-        total.sessions += step.sessions;
+        total.add(step);
         if !step.more {
             return Ok(total);
         }
@@ -191,6 +199,7 @@ mod tests {
             outcomes_days: 1,
             events_days: 0,
             anonymous_devices_days: 7,
+            anonymous_devices_max: 100,
             audit_days: 2,
             session_timeouts: SessionTimeouts { idle_ms: 7_200_000, total_ms: 43_200_000 },
         };
@@ -200,6 +209,7 @@ mod tests {
             events_before: None,
             notifications_before: Some(Timestamp(1_772_224_000_000)),
             anonymous_before: Some(Timestamp(1_779_395_200_000)),
+            anonymous_surplus: None,
             audit_before: Some(Timestamp(1_779_827_200_000)),
             sessions: SessionCutoffs {
                 created_before: Timestamp(1_779_956_800_000),

@@ -46,6 +46,22 @@ pub struct Diagnostics {
     /// answers of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
+    /// Ids of erased devices and users that the server is still removing from stored requests. Answers do not
+    /// show these ids any more. Absent in answers of older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_erasures: Option<PendingErasures>,
+}
+
+/// Ids of erased devices and users that stored requests may still contain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PendingErasures {
+    /// Number of ids.
+    pub ids: u64,
+    /// When the first of them was erased, unix ms; null if there is none.
+    pub oldest_at: Option<Timestamp>,
+    /// Number of stored requests that have to be searched, at most 1,000,000.
+    pub requests_left: u64,
 }
 
 /// Settings and size of the database.
@@ -84,6 +100,21 @@ pub struct AppDiagnostics {
     /// API keys that expire within 14 days.
     #[serde(default)]
     pub expiring_keys: Vec<ApiKey>,
+    /// Devices that browsers and apps registered without an API key and that have not accepted a message yet.
+    /// Absent in answers of older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_devices: Option<AnonymousDevices>,
+}
+
+/// Devices that anybody could have registered, and that have not accepted a message yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AnonymousDevices {
+    /// Number of devices, at most `max`.
+    pub devices: u64,
+    /// The most devices that the server keeps (`--max-anonymous-devices`); null if it keeps any number. Then
+    /// `devices` is at most 1,000,000.
+    pub max: Option<u64>,
 }
 
 /// Whether notifications can be delivered through a provider.

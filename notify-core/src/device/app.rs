@@ -92,11 +92,15 @@ impl AppDeviceRegistration {
 
 request!(RegisterAppDevice => AppDeviceRegistration, BodyPresence::Required);
 
+/// The most characters of a text of a device that registers with a publishable key, apart from the push
+/// token. Everyone can read the key, so strangers can store such texts.
+pub const APP_DEVICE_TEXT_CHARS_MAX: usize = 255;
+
 /// The id with which the rules of a registration are checked for a device that has no id yet.
 const NEW_DEVICE: &str = "new";
 
 impl RegisterAppDevice {
-    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<AppDeviceRegistration> {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AppDeviceRegistration> {
         let id_path = path("device_id");
         let device_id = validator.optional_id(&id_path, self.device_id.as_deref(), DeviceId::new);
         let secret_path = path("device_secret");
@@ -128,7 +132,8 @@ impl RegisterAppDevice {
             ios_env: self.ios_env,
             user_id: None,
         };
-        let registration = registration.check(now, validator)?;
+        let registration =
+            registration.check_with_texts_up_to(APP_DEVICE_TEXT_CHARS_MAX, validator)?;
         let device = device_id
             .zip(secret)
             .map(|(device_id, secret)| DeviceCredentials { device_id, secret });

@@ -148,7 +148,16 @@ request!(RegisterDevice => Registration, BodyPresence::Required);
 request!(Subscribe => Subscription, BodyPresence::Required);
 
 impl RegisterDevice {
-    pub(super) fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
+        self.check_with_texts_up_to(DEVICE_TEXT_CHARS_MAX, validator)
+    }
+
+    /// Checks the registration. Its texts, apart from the push token, have at most `chars_max` characters.
+    pub(super) fn check_with_texts_up_to(
+        self,
+        chars_max: usize,
+        validator: &mut Validator,
+    ) -> Option<Registration> {
         let device_id = validator.id(&path("device_id"), &self.device_id, DeviceId::new);
         let platform = check_platform(&self.platform, &SUBSCRIPTIONS, validator);
         check_sdk_type(&self.sdk_type, platform, validator);
@@ -159,7 +168,7 @@ impl RegisterDevice {
             .and_then(|(text, platform)| canonical_push_token(platform, &text));
         let env = check_ios_env(self.ios_env.as_deref(), platform, validator);
         let mut detail = |name: &'static str, text: Option<String>| {
-            validator.text_up_to(&path(name), text, DEVICE_TEXT_CHARS_MAX)
+            validator.text_up_to(&path(name), text, chars_max)
         };
         let details = DeviceDetails {
             android_id: detail("android_id", self.android_id),

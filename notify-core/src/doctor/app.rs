@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use super::{Finding, Unavailable, channel, content, hints};
 use crate::{
-    App, AppDiagnostics, IosDiagnostics, ProviderKind, ProviderTestResult, ProviderView, pluralize,
+    AnonymousDevices, App, AppDiagnostics, IosDiagnostics, ProviderKind, ProviderTestResult,
+    ProviderView, pluralize,
 };
 
 /// The beginning of the error codes with which APNs refuses a key of the other environment.
@@ -100,10 +101,39 @@ pub fn check_app(facts: &AppFacts) -> Vec<Finding> {
     findings.extend(content::webhooks(label, &diagnostics.webhooks));
     findings.extend(content::feeds(label, &diagnostics.feeds));
     findings.extend(content::keys(name, &diagnostics.expiring_keys));
+    findings
+        .extend(diagnostics.anonymous_devices.and_then(|devices| check_anonymous(label, devices)));
     for provider in providers {
         findings.extend(check_provider(name, provider, &diagnostics.ios));
     }
     findings
+}
+
+/// A finding if the application has devices that anybody could have registered.
+fn check_anonymous(
+    label: &str,
+    AnonymousDevices { devices, max }: AnonymousDevices,
+) -> Option<Finding> {
+    const CHECK: &str = "anonymous devices";
+    if devices == 0 {
+        return None;
+    }
+    let registered = format!(
+        "{} registered without an API key and accepted no message yet",
+        pluralize(devices, "device")
+    );
+    let Some(max) = max else { return Some(Finding::passed(CHECK, label, registered)) };
+    if devices < max {
+        let detail = format!("{registered}; the server keeps {max} of them");
+        return Some(Finding::passed(CHECK, label, detail));
+    }
+    let detail = format!(
+        "{registered}, which is the most that the server keeps: those that were not seen for the longest \
+         time are removed"
+    );
+    let hint = "send them a message, or raise `--max-anonymous-devices`; if strangers registered them, lower \
+        `--web-subscriptions-per-minute`";
+    Some(Finding::warning(CHECK, label, detail).with_hint(hint))
 }
 
 fn check_provider(
@@ -213,6 +243,7 @@ fn check_subject(app: &str, about: &str, subject: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Status;
     use super::*;
     use crate::{AppStatus, IdentifierCount, OnCrash, Timestamp};
 
@@ -304,6 +335,30 @@ mod tests {
     }
 
     #[test]
+    fn devices_of_strangers_are_a_warning_at_their_limit() {
+        let finding = |devices, max| {
+            check_anonymous("Shop", AnonymousDevices { devices, max })
+                .map(|finding| (finding.status(), finding.detail().to_owned()))
+        };
+        assert_eq!(finding(0, Some(10)), None);
+        for (devices, max, status, detail) in [
+            (1, None, Status::Ok, "1 device registered without an API key"),
+            (
+                9,
+                Some(10),
+                Status::Ok,
+                "9 devices registered without an API key and accepted no \
+                message yet; the server keeps 10 of them",
+            ),
+            (10, Some(10), Status::Warning, "which is the most that the server keeps"),
+        ] {
+            let (found, text) = finding(devices, max).unwrap();
+            assert_eq!(found, status, "{devices}");
+            assert!(text.contains(detail), "{text}");
+        }
+    }
+
+    #[test]
     fn an_unknown_fact_is_a_failure_and_the_checks_that_need_it_are_left_out() {
         let provider = |provider, test| ProviderFacts {
             view: ProviderView {
@@ -323,6 +378,7 @@ mod tests {
                 webhooks: vec![],
                 feeds: vec![],
                 expiring_keys: vec![],
+                anonymous_devices: None,
             };
             Ok(AppState { diagnostics, providers })
         };

@@ -1,7 +1,9 @@
 //! Checks of the server: health, storage, public url, certificate and clock.
 
 use super::{Finding, Unavailable};
-use crate::{Diagnostics, StorageDiagnostics, Timestamp, address, pluralize, time::DAY_MS};
+use crate::{
+    Diagnostics, PendingErasures, StorageDiagnostics, Timestamp, address, pluralize, time::DAY_MS,
+};
 
 /// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
 const FREE_BYTES_MIN: u64 = 1 << 30;
@@ -9,6 +11,9 @@ const MIB: u64 = 1 << 20;
 /// Minimum remaining validity of a certificate, in milliseconds: 14 days. ACME renews certificates at
 /// least 30 days before they expire.
 const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * DAY_MS;
+
+/// How long the removal of erased ids from stored requests takes at most, in milliseconds: one day.
+const ERASURE_MS_MAX: i64 = DAY_MS;
 
 /// What is known about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +49,9 @@ fn check_diagnostics(diagnostics: &Diagnostics) -> Vec<Finding> {
     findings.push(check_public_url(&diagnostics.public_url));
     findings.extend(check_certificate(diagnostics.certificate_not_after, diagnostics.at));
     findings.extend(check_clock_jump(diagnostics.clock_leap_ms));
+    findings.extend(
+        diagnostics.pending_erasures.and_then(|pending| check_erasures(pending, diagnostics.at)),
+    );
     findings
 }
 
@@ -89,6 +97,25 @@ fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
     let hint = "if the clock is right, run `notify-server confirm-clock` on the server's machine; if \
                 not, set it and restart the server";
     Some(Finding::failed("clock leap", "", detail).with_hint(hint))
+}
+
+/// A finding if ids of erased devices and users are still being removed from stored requests.
+fn check_erasures(pending: PendingErasures, now: Timestamp) -> Option<Finding> {
+    let PendingErasures { ids, oldest_at, requests_left } = pending;
+    let oldest_at = oldest_at.filter(|_| ids > 0)?;
+    let detail = format!(
+        "{} of erased devices and users {} still being removed from stored requests; {} left to search",
+        pluralize(ids, "id"),
+        if ids == 1 { "is" } else { "are" },
+        pluralize(requests_left, "request"),
+    );
+    Some(if now.ms_since(oldest_at) <= ERASURE_MS_MAX {
+        Finding::passed("erasures", "", detail)
+    } else {
+        let hint = "look for warnings about erased ids in the server's log; the server continues on its own";
+        let detail = format!("{detail}; the oldest erasure was at {}", oldest_at.to_rfc3339());
+        Finding::warning("erasures", "", detail).with_hint(hint)
+    })
 }
 
 /// The remedy for an obstacle that the server reports: a line of [`Diagnostics::obstacles`], or of the
@@ -182,6 +209,26 @@ mod tests {
     }
 
     #[test]
+    fn erased_ids_are_shown_and_a_warning_after_a_day() {
+        let now = Timestamp(10 * DAY_MS);
+        let check = |ids, oldest_at| {
+            let pending = PendingErasures { ids, oldest_at, requests_left: 2_000 };
+            check_erasures(pending, now)
+        };
+        assert!(check(0, None).is_none());
+        let recent = check(1, Some(now.plus_ms(-DAY_MS))).unwrap();
+        assert!(recent.is_ok());
+        assert_eq!(
+            recent.detail(),
+            "1 id of erased devices and users is still being removed from stored requests; \
+             2000 requests left to search"
+        );
+        let old = check(2, Some(now.plus_ms(-DAY_MS - 1))).unwrap();
+        assert_eq!(old.status(), Status::Warning);
+        assert!(old.detail().contains("2 ids") && old.hint().is_some(), "{old:?}");
+    }
+
+    #[test]
     fn a_clock_that_jumped_ahead_is_a_failure() {
         assert!(check_clock_jump(0).is_none());
         let finding = check_clock_jump(20 * 365 * DAY_MS.unsigned_abs()).unwrap();
@@ -252,6 +299,7 @@ mod tests {
             clock_leap_ms: 0,
             started_at: None,
             servers: None,
+            pending_erasures: None,
         };
         let (storage, url) = (("storage", true), ("public url", true));
         assert_eq!(checks(Ok(diagnostics.clone())), [("work", true), storage, url]);

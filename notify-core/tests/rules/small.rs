@@ -248,6 +248,7 @@ fn publishable_keys_are_checked() {
 
 #[test]
 fn registrations_of_apps_are_checked() {
+    let long = format!("\"{}\"", "v".repeat(256));
     check::<RegisterAppDevice>(
         &json!({"platform": "ios", "sdk_type": "ios_push", "push_token": "t", "ios_env": "sandbox",
             "device_id": "d", "device_secret": "s"}),
@@ -260,6 +261,7 @@ fn registrations_of_apps_are_checked() {
             ("/user_token", "\"nu_\"", &["user_token: unknown field, did you mean `push_token`?"]),
             ("/sdk_type", "\"android_push\"", &["sdk_type: must be ios_push for platform ios"]),
             ("/push_token", "-", &[]),
+            ("/app_version", &long, &["app_version: must be at most 255 characters"]),
             (
                 "/platform",
                 "\"web\"",

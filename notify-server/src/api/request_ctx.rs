@@ -220,6 +220,7 @@ impl RequestCtx {
             key: key.as_str().to_owned(),
             digest: sha256(&self.body.bytes),
             at: self.api.trusted_clock.now(),
+            device: None,
         }))
     }
 }

@@ -107,9 +107,11 @@ pub struct Config {
     pub keep_outcomes_days: u32,
     /// How many days after its end the events of a notification are kept; 0 means forever.
     pub keep_events_days: u32,
-    /// How many days after its last visit a browser is removed if it subscribed without an API key
-    /// and has accepted no message; 0 means never.
+    /// How many days after it was last seen a device is removed if a browser or an app registered it without
+    /// an API key and it has accepted no message; 0 means never.
     pub keep_anonymous_devices_days: u32,
+    /// The most such devices of an application; 0 means any number.
+    pub max_anonymous_devices: u32,
     /// How many days an entry of the audit trail is kept; 0 means forever.
     pub keep_audit_days: u32,
     /// Whether the server has the administration console.
@@ -180,6 +182,7 @@ impl Default for Config {
             keep_outcomes_days: 30,
             keep_events_days: 90,
             keep_anonymous_devices_days: 7,
+            max_anonymous_devices: 1_000_000,
             keep_audit_days: 365,
             console: if cfg!(feature = "console") { Switch::On } else { Switch::Off },
             console_listen: None,

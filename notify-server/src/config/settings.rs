@@ -226,8 +226,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "keep-anonymous-devices-days",
         "DAYS",
-        "How many days a browser is kept after its last visit if it subscribed without \
-         an API key and never accepted a message; 0 means forever",
+        "How many days a device is kept after it was last seen if a browser or an app \
+         registered it without an API key and it never accepted a message; 0 means forever",
+    ),
+    count(
+        "max-anonymous-devices",
+        "N",
+        "The most such devices of an application. Beyond it, the devices that were not \
+         seen for the longest time are removed; 0 means any number",
     ),
     count(
         "keep-audit-days",

@@ -16,6 +16,7 @@ use crate::store::sql::{
 };
 use crate::store::{
     AppNo, Change, DeviceKey, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
+    erased_ids,
 };
 
 /// A key to store. The key itself is not stored, only its hash and a hint by which people recognise
@@ -590,7 +591,8 @@ fn erase_step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    if erase_users(tx, app)?
+    if erased_ids::delete_of_app(tx, app, ROWS_PER_STEP)?
+        || erase_users(tx, app)?
         || erase_responses(tx, app)?
         || erase_events(tx, app)?
         || erase_feed_items(tx, app)?

@@ -7,6 +7,7 @@ pub(in crate::store) mod erase;
 mod fields;
 pub(in crate::store) mod inbound;
 mod last_seen;
+mod named_ids;
 pub(super) mod register;
 mod row;
 mod tags;
@@ -21,11 +22,10 @@ use notify_core::{
 };
 
 pub(super) use self::counts::{count_all, count_dead, count_enabled, count_revived, hour_of};
-use self::erase::ErasedIds;
-pub(super) use self::erase::{IdLists, NamedIds};
 pub(in crate::store) use self::fields::ConditionFields;
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
+pub(super) use self::named_ids::{IdLists, NamedIds, without_ids};
 pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
 pub(super) use self::row::by_key;
 pub(super) use self::row::{DEVICE_COLUMNS, DeviceRow, DeviceUpsert};
@@ -40,7 +40,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, WriteScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
-    Store, StoreError, user,
+    Store, StoreError, idempotency, user,
 };
 
 /// How often the registration time of an unchanged device is written at most, in milliseconds: once
@@ -124,20 +124,23 @@ impl Store {
         let has_id = subscription.device_id.is_some();
         let mut wanted = DeviceUpsert::of_subscription(app, subscription, generated_id)?;
         let seen = Arc::clone(&self.seen);
-        self.write_once(Operation::SubscribeDevice, app, once, move |tx| {
+        self.write_to(WriteScope::app(app), Operation::SubscribeDevice, move |tx| {
             if !has_id && let Some(id) = register::owner_of_address(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
-            let registered = register::subscribe(tx, app, &wanted, at)?;
-            if let Registered::Unchanged(key) = registered {
-                seen.record(key, at);
-            }
-            if wanted.platform == Platform::Web
-                && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
-            {
-                inbound::clear_anonymous(tx, key)?;
-            }
-            Ok(SubscriptionCreated { id: wanted.device_id })
+            let once = once.map(|once| once.about(&wanted.device_id));
+            idempotency::run(tx, app, once.as_ref(), |tx| {
+                let registered = register::subscribe(tx, app, &wanted, at)?;
+                if let Registered::Unchanged(key) = registered {
+                    seen.record(key, at);
+                }
+                if wanted.platform == Platform::Web
+                    && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
+                {
+                    inbound::clear_anonymous(tx, key)?;
+                }
+                Ok(SubscriptionCreated { id: wanted.device_id.clone() })
+            })
         })
         .await
     }
@@ -172,19 +175,16 @@ impl Store {
     }
 
     /// Erases a device and everything that is stored about it. In the same transaction, its pending
-    /// deliveries are counted as canceled, and its id is removed from stored requests.
+    /// deliveries are counted as canceled. From then on, no stored request shows its id.
     pub async fn delete_device(
         &self,
         app: AppNo,
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let search = self.search_requests(app, ErasedIds::of_device(&id)).await?;
         let key = self
             .write_to(WriteScope::app(app), Operation::DeleteDevice, move |tx| {
-                let key = erase::erase_device(tx, app, &id, at)?;
-                erase::remove_from_requests(tx, app, &search)?;
-                Ok(key)
+                erase::erase_device(tx, app, &id, at)
             })
             .await?;
         self.seen.forget(key);
@@ -199,6 +199,7 @@ impl Store {
         tags: Vec<Tag>,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<Success>, StoreError> {
+        let once = once.map(|once| once.about(&id));
         self.write_once(Operation::SetTags, app, once, move |tx| {
             tags::set(tx, app, &id, &tags)?;
             Ok(Success { success: true })
@@ -280,25 +281,6 @@ impl Store {
         self.write_in_set(WriteLastSeen(rows)).await?;
         self.seen.remove_written(&batch.rows);
         Ok(())
-    }
-
-    /// Searches the stored requests for ids, in bounded reads outside of the write transaction.
-    pub(super) async fn search_requests(
-        &self,
-        app: AppNo,
-        ids: ErasedIds,
-    ) -> Result<erase::RequestSearch, StoreError> {
-        let mut search =
-            self.read(move |connection| erase::begin_search(connection, app, ids)).await?;
-        loop {
-            let so_far = search;
-            let (next, more) =
-                self.read(move |connection| erase::search_next(connection, app, so_far)).await?;
-            search = next;
-            if !more {
-                return Ok(search);
-            }
-        }
     }
 }
 

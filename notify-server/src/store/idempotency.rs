@@ -1,7 +1,7 @@
 //! Idempotency keys. The transaction that writes the effect of a request also looks up the key and
 //! stores the response. A repeated request gets the stored response and has no effect.
 
-use notify_core::Timestamp;
+use notify_core::{DeviceId, Timestamp};
 use serde::Serialize;
 
 use crate::store::sql::row::count;
@@ -24,6 +24,17 @@ pub struct IdempotentRequest {
     pub digest: [u8; 32],
     /// When the request came in.
     pub at: Timestamp,
+    /// The device that the path or the response is about, if it is about one. The record is deleted with
+    /// this device.
+    pub device: Option<DeviceId>,
+}
+
+impl IdempotentRequest {
+    /// The request, whose path or response is about a device.
+    #[must_use]
+    pub fn about(self, device: &DeviceId) -> Self {
+        Self { device: Some(device.clone()), ..self }
+    }
 }
 
 /// The result of a write that may be repeated.
@@ -91,11 +102,20 @@ fn store_response(
     response: &str,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "insert into idempotency (app_no, path, key, digest, answer, at)
-         values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
-         set digest = excluded.digest, answer = excluded.answer, at = excluded.at",
+        "insert into idempotency (app_no, path, key, digest, answer, at, device_id)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7) on conflict (app_no, path, key) do update
+         set digest = excluded.digest, answer = excluded.answer, at = excluded.at,
+         device_id = excluded.device_id",
     )?
-    .execute(params![app.0, once.path, once.key, once.digest, response, once.at.as_ms()])?;
+    .execute(params![
+        app.0,
+        once.path,
+        once.key,
+        once.digest,
+        response,
+        once.at.as_ms(),
+        once.device.as_ref().map(DeviceId::as_str)
+    ])?;
     // After the insert, which can wait for another server: this one must not wait while another one waits
     // for the records that it deletes.
     delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), EXPIRED_DELETED_MAX)?;
@@ -125,4 +145,12 @@ pub(super) fn delete_expired(
             .execute(params![app, path, key])?;
     }
     Ok(expired.len() as u64)
+}
+
+/// Deletes the records that are about a device, since their paths and responses show its id. A repeated
+/// request is executed anew.
+pub(super) fn forget_device(tx: &Connection, app: AppNo, id: &str) -> Result<(), StoreError> {
+    tx.prepare_cached("delete from idempotency where app_no = ?1 and device_id = ?2")?
+        .execute(params![app.0, id])?;
+    Ok(())
 }

@@ -40,9 +40,11 @@ pub struct RetentionCutoffs {
     /// Deletes notifications that ended before this time, with everything that belongs to them.
     /// Their ids can then be used again.
     pub notifications_before: Option<Timestamp>,
-    /// Erases devices that a browser registered without an API key, that have not received a
+    /// Erases devices that a browser or an app registered without an API key, that have not received a
     /// message, and that were last seen before this time.
     pub anonymous_before: Option<Timestamp>,
+    /// The same for an application that has more such devices than it may have.
+    pub anonymous_surplus: Option<(AppNo, Timestamp)>,
     /// Deletes entries of the audit trail that were written before this time.
     pub audit_before: Option<Timestamp>,
     /// Deletes sessions of the console that have expired by these times.
@@ -70,6 +72,19 @@ pub struct RetentionProgress {
     pub sessions: u64,
     /// Whether there is more to delete.
     pub more: bool,
+}
+
+impl RetentionProgress {
+    /// Adds what another call deleted.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.idempotency_records += other.idempotency_records;
+        self.outcomes += other.outcomes;
+        self.events += other.events;
+        self.notifications += other.notifications;
+        self.anonymous_devices += other.anonymous_devices;
+        self.audit_entries += other.audit_entries;
+        self.sessions += other.sessions;
+    }
 }
 
 /// Storage settings and sizes.
@@ -124,6 +139,30 @@ impl Store {
         cutoffs: RetentionCutoffs,
     ) -> Result<RetentionProgress, StoreError> {
         self.write(Operation::DeleteExpired, move |tx| delete_step(tx, &cutoffs)).await
+    }
+
+    /// Lists the applications that have more than `max` anonymous devices. Each is listed with the time before
+    /// which those that are too many were last seen.
+    pub async fn anonymous_surplus(&self, max: u64) -> Result<Vec<(AppNo, Timestamp)>, StoreError> {
+        self.read(move |connection| {
+            let apps = connection
+                .prepare_cached("select no from apps where status <> 'erasing' order by no")?
+                .query_map([], |row| row.get(0).map(AppNo))?
+                .collect::<Result<Vec<_>, _>>()?;
+            let mut surplus = Vec::new();
+            for app in apps {
+                let before = inbound::surplus_before(connection, app, max)?;
+                surplus.extend(before.map(|before| (app, before)));
+            }
+            Ok(surplus)
+        })
+        .await
+    }
+
+    /// Counts the devices of an application that registered without an API key and have not received a
+    /// message, up to `limit`.
+    pub async fn count_anonymous_devices(&self, app: AppNo, limit: u64) -> Result<u64, StoreError> {
+        self.read(move |connection| inbound::count_anonymous(connection, app, limit)).await
     }
 
     /// Reads the clock mark. Returns `None` if no mark is stored. An operator who confirms the
@@ -388,6 +427,12 @@ fn delete_next(
     }
     if let Some(before) = cutoffs.anonymous_before
         && inbound::remove_expired(tx, before, cutoffs.at)?
+    {
+        deleted.anonymous_devices += 1;
+        return Ok(Some(ROWS_OF_A_DEVICE));
+    }
+    if let Some((app, before)) = cutoffs.anonymous_surplus
+        && inbound::remove_surplus(tx, app, before, cutoffs.at)?
     {
         deleted.anonymous_devices += 1;
         return Ok(Some(ROWS_OF_A_DEVICE));

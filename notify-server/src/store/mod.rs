@@ -20,6 +20,7 @@ mod deadline;
 mod delivery;
 mod device;
 mod engagement;
+mod erased_ids;
 mod error;
 mod event;
 mod feed;
@@ -68,6 +69,7 @@ pub use self::delivery::{
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::app::NewAppDevice;
 pub use self::device::{DeviceCondition, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
+pub use self::erased_ids::REQUESTS_PER_SLICE;
 pub use self::error::{BackendError, StoreError};
 pub use self::event::{
     EVENTS_KEPT_MAX, EVENTS_KEPT_MS, EVENTS_PER_READ_MAX, EventCursor, EventPage, EventRecord,

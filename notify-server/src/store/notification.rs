@@ -30,7 +30,7 @@ use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, hold,
     record_completion_event, release,
 };
-use crate::store::device::keys_by_ids;
+use crate::store::device::{key_by_id, keys_by_ids};
 use crate::store::event::{self, EventRefs};
 use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
@@ -273,7 +273,17 @@ impl Store {
         if once.is_none() {
             return Ok(Idempotent::Executed(preview));
         }
-        self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await
+        let device = once.as_ref().and_then(|once| once.device.clone());
+        self.write_once(Operation::KeepPreview, app, once, move |tx| {
+            // The preview shows attributes of the device, which may have been erased since.
+            if let Some(id) = device
+                && key_by_id(tx, app, id.as_str())?.is_none()
+            {
+                return Err(StoreError::NotFound);
+            }
+            Ok(preview)
+        })
+        .await
     }
 
     /// Cancels the deliveries of a notification that have not been sent. Refused with the path `id`

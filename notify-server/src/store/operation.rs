@@ -90,6 +90,7 @@ operations! {
     RegisterDevice = "register_device",
     ReleaseMessages = "release_messages",
     ReleaseProvider = "release_provider",
+    RemoveErasedIds = "remove_erased_ids",
     RemoveTag = "remove_tag",
     RenameAdminKey = "rename_admin_key",
     ReplaceCampaign = "replace_campaign",

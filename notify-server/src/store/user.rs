@@ -6,9 +6,10 @@ use notify_core::{
     AttributeChanges, DeviceId, Success, Timestamp, USERS_DEVICES_MAX, User, UserDevice, UserId,
 };
 
-use crate::store::device::attributes;
-use crate::store::device::erase::{self, ErasedIds};
+use crate::store::device::erase;
 use crate::store::device::{DeviceRow, by_key, key_by_id};
+use crate::store::device::{attributes, inbound};
+use crate::store::erased_ids::{self, ErasedId, Kind};
 use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
 use crate::store::sql::error::{inserted, internal};
 use crate::store::sql::row::require_app;
@@ -18,6 +19,7 @@ use crate::store::sql::{
 };
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, Operation, Page, PageRequest, Store, StoreError, UserNo,
+    idempotency,
 };
 
 /// A user, apart from later users of the same id.
@@ -150,8 +152,8 @@ impl Store {
         self.read(move |connection| list(connection, app, &page)).await
     }
 
-    /// Erases a user. Its devices are erased too, or logged out if `keep_devices` is set. In the same
-    /// transaction, the ids of the user and of its devices are removed from stored requests.
+    /// Erases a user. Its devices are erased too, or logged out if `keep_devices` is set. From then on, no
+    /// stored request shows the ids of the user and of the erased devices.
     pub async fn delete_user(
         &self,
         app: AppNo,
@@ -159,34 +161,21 @@ impl Store {
         keep_devices: bool,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let user_id = id.clone();
-        let ids = self
-            .read(move |connection| {
-                require_app(connection, app)?;
-                let user = number_of(connection, app, &user_id)?.ok_or(StoreError::NotFound)?;
-                let devices = if keep_devices { Vec::new() } else { rows_of(connection, user)? };
-                Ok(ErasedIds {
-                    devices: devices.into_iter().map(|row| row.device_id).collect(),
-                    user: Some(user_id.to_string()),
-                })
-            })
-            .await?;
-        let search = self.search_requests(app, ids).await?;
         let erased = self
             .write_to(WriteScope::app(app), Operation::DeleteUser, move |tx| {
                 require_app(tx, app)?;
                 let user = number_of(tx, app, &id)?.ok_or(StoreError::NotFound)?;
-                let mut later = ErasedIds::default();
+                let id = id.to_string();
+                let mut ids = vec![ErasedId { kind: Kind::User, id, unnamed_to: 0 }];
                 let mut keys = Vec::new();
                 for row in rows_of(tx, user)? {
                     keys.push(row.key);
                     if keep_devices {
                         log_out(tx, row.key)?;
-                        continue;
-                    }
-                    erase::erase_row(tx, &row, at)?;
-                    if !search.ids().devices.contains(&row.device_id) {
-                        later.devices.insert(row.device_id);
+                        // The stored preview of a message to the device shows attributes of the user.
+                        idempotency::forget_device(tx, app, &row.device_id)?;
+                    } else {
+                        ids.push(erase::erase_row(tx, &row, at)?);
                     }
                 }
                 for sql in [
@@ -195,11 +184,7 @@ impl Store {
                 ] {
                     tx.prepare_cached(sql)?.execute([user.0])?;
                 }
-                erase::remove_from_requests(tx, app, &search)?;
-                // The search did not include the ids of devices that logged in later.
-                if !later.devices.is_empty() {
-                    erase::remove_from_requests(tx, app, &erase::RequestSearch::empty(later))?;
-                }
+                erased_ids::remove(tx, app, ids, at)?;
                 Ok(keys)
             })
             .await?;
@@ -239,6 +224,7 @@ pub(super) fn log_in(
         return Ok(false);
     }
     attributes::remove_copies(tx, key)?;
+    inbound::clear_anonymous(tx, key)?;
     set_user(tx, key, Some(user))?;
     attributes::copy_to_device(tx, user, key)?;
     if devices_of(tx, user)?.len() > USERS_DEVICES_MAX {

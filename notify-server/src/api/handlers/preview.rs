@@ -104,12 +104,16 @@ pub(crate) async fn preview(
         platforms,
         unknown: (reached.unknown > 0).then_some(reached.unknown),
     };
-    let idempotency_key = ctx.idempotency_key()?;
+    let mut idempotency_key = ctx.idempotency_key()?;
+    if let Some(sample) = &sample {
+        idempotency_key = idempotency_key.map(|key| key.about(&sample.id));
+    }
     Ok(ctx.api.store.keep_preview(ctx.app_no(), response, idempotency_key).await?.into())
 }
 
 /// A device whose message is shown.
 struct Sample {
+    id: DeviceId,
     platform: Platform,
     /// The content in its language and with its attributes.
     content: Content,
@@ -127,7 +131,7 @@ impl Sample {
     async fn read(ctx: &RequestCtx, id: &str, content: &Content) -> Result<Self, ApiError> {
         let id = DeviceId::new(id.to_owned()).map_err(|_| ApiError::NotFound)?;
         let (store, app) = (&ctx.api.store, ctx.app_no());
-        let key = store.device_key(app, id).await?;
+        let key = store.device_key(app, id.clone()).await?;
         let languages: Vec<String> = content.languages().into_iter().map(str::to_owned).collect();
         let found = store.device_translations(vec![key], languages.into()).await?.remove(&key);
         let content = match found.and_then(|place| content.translated().into_iter().nth(place)) {
@@ -143,7 +147,7 @@ impl Sample {
         let content = content.filled(|variable| {
             value_of(variable.name).unwrap_or_else(|| variable.default.to_owned())
         });
-        Ok(Self { platform: key.platform(), content })
+        Ok(Self { id, platform: key.platform(), content })
     }
 }
 

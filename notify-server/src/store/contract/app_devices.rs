@@ -3,20 +3,20 @@
 use macro_rules_attribute::apply;
 use notify_core::{
     AppDeviceRegistration, DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Subscription,
-    UserId,
+    Timestamp, UserId,
 };
 
 use super::fixtures::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
-    AddressTrust, AppNo, Checkpoint, NewAppDevice, REGISTRATION_WRITTEN_EVERY_MS, Store,
-    StoreError, VerifiedAddress,
+    AddressTrust, AppNo, Checkpoint, DeviceFilter, NewAppDevice, REGISTRATION_WRITTEN_EVERY_MS,
+    RetentionCutoffs, Store, StoreError, VerifiedAddress,
 };
 
 const SECRET: [u8; 32] = [7; 32];
 const OTHER: [u8; 32] = [8; 32];
 
-fn android(token: &str) -> Endpoint {
+pub(super) fn android(token: &str) -> Endpoint {
     Endpoint::Android { push_token: Some(token.to_owned()) }
 }
 
@@ -25,7 +25,7 @@ fn ios(token: &str) -> Endpoint {
 }
 
 /// An app with this address, whose new device gets this id.
-fn app_device(endpoint: Endpoint, made: &str) -> NewAppDevice {
+pub(super) fn app_device(endpoint: Endpoint, made: &str) -> NewAppDevice {
     NewAppDevice {
         registration: AppDeviceRegistration {
             device: None,
@@ -169,4 +169,88 @@ async fn a_token_of_an_app_is_unverified_until_it_accepts_a_message(store: &Stor
     assert_eq!(trust().await, [Verified, Verified], "the same token again");
     registered(store, app, again(android("t2"), "a", SECRET)).await;
     assert_eq!(trust().await, [Verified, Unverified], "another token");
+}
+
+/// Removes the devices that were last seen before a time. Returns their number.
+async fn removed(store: &Store, before: Timestamp) -> u64 {
+    let cutoffs = RetentionCutoffs { anonymous_before: Some(before), ..fixtures::NOTHING_EXPIRED };
+    store.delete_expired(cutoffs).await.unwrap().anonymous_devices
+}
+
+#[apply(contract)]
+async fn a_device_that_never_got_a_message_expires_after_its_last_registration(store: &Store) {
+    let app = fixtures::app(store).await;
+    let later = NOW.plus_ms(REGISTRATION_WRITTEN_EVERY_MS);
+    let without_address = Endpoint::Android { push_token: None };
+    for (device, made) in [
+        (android("a"), "never seen again"),
+        (without_address, "without an address"),
+        (ios("b"), "seen later"),
+        (android("c"), "reached"),
+        (android("d"), "logged in"),
+        (android("e"), "known to the backend"),
+    ] {
+        registered(store, app, app_device(device, made)).await;
+    }
+    let seen = again(ios("b"), "seen later", SECRET);
+    store.register_app_device(app, seen, later).await.unwrap();
+    let key = store.device_key(app, id("reached")).await.unwrap();
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (_, page) = fixtures::whole_page(store, &dispatch).await;
+    let verified = vec![VerifiedAddress { key, address: "c".into() }];
+    store.checkpoint(Checkpoint { verified, ..fixtures::checkpoint(page, 4) }).await.unwrap();
+    store.log_in(app, id("logged in"), UserId::new("ada").unwrap(), NOW).await.unwrap();
+    store.give_device_secret(app, id("known to the backend"), OTHER).await.unwrap();
+
+    assert_eq!(removed(store, NOW).await, 0);
+    assert_eq!(removed(store, NOW.plus_ms(1)).await, 2);
+    let ids = async || {
+        let listed = store.list_devices(app, DeviceFilter::default(), fixtures::page(10)).await;
+        let mut ids: Vec<_> =
+            listed.unwrap().rows.iter().map(|device| device.device_id.to_string()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(ids().await, ["known to the backend", "logged in", "reached", "seen later"]);
+    assert_eq!(removed(store, later.plus_ms(1)).await, 1);
+    assert_eq!(ids().await, ["known to the backend", "logged in", "reached"]);
+}
+
+#[apply(contract)]
+async fn an_application_keeps_a_bounded_number_of_devices_that_never_got_a_message(store: &Store) {
+    let (app, other) = (fixtures::app(store).await, fixtures::named_app(store, "other").await.1);
+    registered(store, other, app_device(android("x"), "of another")).await;
+    for (made, after_ms) in [("c", 2), ("a", 0), ("b", 1), ("d", 2)] {
+        let device = app_device(android(made), made);
+        store.register_app_device(app, device, NOW.plus_ms(after_ms)).await.unwrap();
+    }
+    registered(store, app, again(android("y"), "y", SECRET)).await;
+    fixtures::registered(store, app, fixtures::android("of the backend")).await;
+    assert_eq!(store.count_anonymous_devices(app, 10).await.unwrap(), 4);
+    assert_eq!(store.count_anonymous_devices(app, 3).await.unwrap(), 3);
+    for (max, surplus) in [
+        (0, None),
+        (4, None),
+        (3, Some(NOW.plus_ms(1))),
+        (2, Some(NOW.plus_ms(2))),
+        // Devices that were last seen at the same time stay together.
+        (1, Some(NOW.plus_ms(2))),
+    ] {
+        let expected: Vec<_> = surplus.map(|before| (app, before)).into_iter().collect();
+        assert_eq!(store.anonymous_surplus(max).await.unwrap(), expected, "{max}");
+    }
+    let anonymous_surplus = Some((app, NOW.plus_ms(2)));
+    let cutoffs = RetentionCutoffs { anonymous_surplus, ..fixtures::NOTHING_EXPIRED };
+    let deleted = store.delete_expired(cutoffs).await.unwrap();
+    assert_eq!((deleted.anonymous_devices, deleted.more), (2, false));
+    for (app, made, is_there) in [
+        (app, "a", false),
+        (app, "b", false),
+        (app, "c", true),
+        (app, "d", true),
+        (app, "of the backend", true),
+        (other, "of another", true),
+    ] {
+        assert_eq!(store.device(app, id(made)).await.is_ok(), is_there, "{made}");
+    }
 }

@@ -250,6 +250,7 @@ async fn daily_counters_survive_deletion(store: &Store) {
         events_before: Some(later),
         notifications_before: Some(later),
         anonymous_before: None,
+        anonymous_surplus: None,
         audit_before: None,
         sessions: fixtures::NO_SESSIONS,
         at: NOW,

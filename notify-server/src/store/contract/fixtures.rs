@@ -32,6 +32,7 @@ pub(crate) const NOTHING_EXPIRED: RetentionCutoffs = RetentionCutoffs {
     events_before: None,
     notifications_before: None,
     anonymous_before: None,
+    anonymous_surplus: None,
     audit_before: None,
     sessions: NO_SESSIONS,
     at: NOW,
@@ -219,7 +220,13 @@ pub(crate) fn poll() -> PollDraft {
 
 /// A request with an idempotency key.
 pub(crate) fn once(path: &str, key: &str, digest: u8) -> IdempotentRequest {
-    IdempotentRequest { path: path.to_owned(), key: key.to_owned(), digest: [digest; 32], at: NOW }
+    IdempotentRequest {
+        path: path.to_owned(),
+        key: key.to_owned(),
+        digest: [digest; 32],
+        at: NOW,
+        device: None,
+    }
 }
 
 /// The result of a request that was executed.

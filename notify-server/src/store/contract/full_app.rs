@@ -3,7 +3,7 @@
 use notify_core::{KeyTerms, ProviderKind};
 
 use super::fixtures::{self, NOW, android};
-use super::{breakers, feeds, maintenance, polls, unregistered, users, web, webhooks};
+use super::{breakers, erasures, feeds, maintenance, polls, unregistered, users, web, webhooks};
 use crate::store::{AppNo, Store};
 
 /// Creates an application with at least one row in every table that can have rows of one, once the
@@ -23,5 +23,6 @@ pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     web::one_of_each(store, id, app).await;
     breakers::one_of_each(store, app).await;
     users::one_of_each(store, app, "d001").await;
+    erasures::one_of_each(store, app).await;
     app
 }

@@ -108,6 +108,7 @@ async fn unfinished_and_recent_notifications_stay(store: &Store) {
         events_before: Some(before),
         notifications_before: Some(before),
         anonymous_before: None,
+        anonymous_surplus: None,
         audit_before: None,
         sessions: fixtures::NO_SESSIONS,
         at: NOW,

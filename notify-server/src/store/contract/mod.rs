@@ -75,6 +75,7 @@ pub(super) mod deliveries;
 mod delivery;
 mod devices;
 mod engagement;
+mod erasures;
 mod feeds;
 pub(super) mod fixtures;
 pub(super) mod full_app;

@@ -177,6 +177,7 @@ async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
         events_before: None,
         notifications_before: Some(NOW.plus_ms(1)),
         anonymous_before: None,
+        anonymous_surplus: None,
         audit_before: None,
         sessions: fixtures::NO_SESSIONS,
         at: NOW,

@@ -9,8 +9,9 @@ use notify_core::{
 
 use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
+use crate::store::sql::WriteScope;
 use crate::store::{
-    AppNo, AudienceSource, Checkpoint, Mismatch, NewNotification, Outcome, PageRequest,
+    AppNo, AudienceSource, Checkpoint, Mismatch, NewNotification, Operation, Outcome, PageRequest,
     RetentionCutoffs, Store, StoreError, UserIdentity,
 };
 
@@ -24,12 +25,12 @@ pub(super) fn changes(changes: &[(&str, Option<AttributeValue>)]) -> AttributeCh
     AttributeChanges(named.collect())
 }
 
-fn set(name: &str, value: impl Into<AttributeValue>) -> AttributeChanges {
+pub(super) fn set(name: &str, value: impl Into<AttributeValue>) -> AttributeChanges {
     changes(&[(name, Some(value.into()))])
 }
 
 /// A notification to users on all platforms.
-fn to_users(ids: &[&str]) -> NewNotification {
+pub(super) fn to_users(ids: &[&str]) -> NewNotification {
     let request = serde_json::json!({ "text": "Hello", "user_ids": ids }).to_string();
     let target = Target::Users {
         ids: ids.iter().map(|text| user(text)).collect(),
@@ -450,4 +451,52 @@ async fn an_identified_user_is_not_a_later_user_of_its_id(store: &Store) {
     assert!(is_unknown(&unknown));
     store.log_in_as(app, id("d"), successor, later).await.unwrap();
     assert_eq!(user_of(app).await, Some(ada()));
+}
+
+#[apply(contract)]
+async fn names_of_attributes_without_values_make_room(store: &Store) {
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    let known = |name: &str| set(name, true);
+    store.change_user(app, user("ada"), known("of ada"), NOW).await.unwrap();
+    store.change_attributes(app, id("d000"), known("of d000")).await.unwrap();
+    // Names up to the limit, as users that were erased leave them.
+    let written = store.write_to(WriteScope::app(app), Operation::ChangeUser, move |tx| {
+        let mut insert = tx.prepare_cached(
+            "insert into attributes (app_no, number, name) values (?1, ?2, 'of nobody ' || ?2)",
+        )?;
+        for number in 3..=10_000_i64 {
+            insert.execute([app.0, number])?;
+        }
+        Ok(())
+    });
+    written.await.unwrap();
+    store.change_attributes(app, id("d000"), known("new")).await.unwrap();
+    store.change_user(app, user("ada"), known("newer"), NOW).await.unwrap();
+    let shown = store.device(app, id("d000")).await.unwrap().attributes;
+    assert_eq!(shown.keys().collect::<Vec<_>>(), ["new", "of d000"]);
+    let shown = store.user(app, user("ada")).await.unwrap().attributes;
+    assert_eq!(shown.keys().collect::<Vec<_>>(), ["newer", "of ada"]);
+    // Names that all have values leave no room.
+    let written = store.write_to(WriteScope::app(app), Operation::ChangeUser, move |tx| {
+        for number in 1..=10_000_i64 {
+            tx.prepare_cached(
+                "insert into attributes (app_no, number, name) values (?1, ?2, 'used ' || ?2)
+                 on conflict do nothing",
+            )?
+            .execute([app.0, number])?;
+            tx.prepare_cached(
+                "insert into user_attributes (user_no, attribute, value)
+                 select no, ?2, 'bt' from users where app_no = ?1 on conflict do nothing",
+            )?
+            .execute([app.0, number])?;
+        }
+        Ok(())
+    });
+    written.await.unwrap();
+    let refused = store.change_attributes(app, id("d000"), known("one more")).await;
+    assert_eq!(
+        refusal(refused),
+        "attributes: the application has 10000 different attributes already"
+    );
 }

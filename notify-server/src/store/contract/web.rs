@@ -219,6 +219,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
         events_before: None,
         notifications_before: None,
         anonymous_before: before,
+        anonymous_surplus: None,
         audit_before: None,
         sessions: fixtures::NO_SESSIONS,
         at: later,

@@ -17,7 +17,7 @@ use crate::store::sql::{Connection, OptionalExtension, Type, params, seq_of};
 use crate::store::{
     Agenda, AppNo, AudienceDevice, AudienceSource, DeliveryChange, DeviceKey, Dispatch, DispatchNo,
     NotificationNo, OpenedDispatch, Opening, Operation, PageClaim, Portion, StartDue, StartHook,
-    StartInAccept, Started, StoreError, UserNo, platform_code, user,
+    StartInAccept, Started, StoreError, UserNo, erased_ids, platform_code, user,
 };
 
 /// A notification that is due.
@@ -35,6 +35,15 @@ pub(super) struct DueNotification {
     pub(super) is_paused: bool,
     /// The canary of the notification.
     pub(super) canary: Option<CanaryPlan>,
+}
+
+impl DueNotification {
+    /// The notification without the ids of devices and users that were erased since it was accepted.
+    pub(super) fn without_erased(self, tx: &Connection) -> Result<Self, StoreError> {
+        let Some(request) = self.naming_request else { return Ok(self) };
+        let request = erased_ids::without_erased(tx, self.app, self.no, request)?;
+        Ok(Self { naming_request: Some(request), ..self })
+    }
 }
 
 /// The data for rendering a dispatch to a single device.
@@ -147,7 +156,8 @@ fn read_due(
              n.names_devices = 1 and n.audience is null
              and not exists (select 1 from polls p where p.notification_no = n.no),
              n.id, a.id, a.name, n.tag, n.ttl_seconds, n.paused_at is not null, n.canary,
-             a.on_crash
+             a.on_crash,
+             n.names_devices = 1 and exists (select 1 from erased_ids e where e.app_no = n.app_no)
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
@@ -178,10 +188,13 @@ fn read_due(
                 }),
                 Some(_) | None => None,
             };
-            Ok((due, rendering))
+            Ok((due, rendering, row.get::<bool>(15)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(notifications)
+    let readable = notifications.into_iter().map(|(due, rendering, has_erasures)| {
+        Ok((if has_erasures { due.without_erased(tx)? } else { due }, rendering))
+    });
+    readable.collect()
 }
 
 /// Reads the work that is due at `now`, and when more work becomes due.

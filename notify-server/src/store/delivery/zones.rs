@@ -48,7 +48,8 @@ pub(super) fn due(
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
-             n.open_dispatches, n.paused_at is not null
+             n.open_dispatches, n.paused_at is not null,
+             exists (select 1 from erased_ids e where e.app_no = n.app_no)
              from notifications n indexed by notifications_zones cross join apps a
              where n.next_zone_at <= ?1 and a.no = n.app_no and a.status <> 'erasing'
              order by n.next_zone_at, ",
@@ -56,7 +57,7 @@ pub(super) fn due(
             " limit ?2"
         ))?
         .query_map([now.as_ms(), i64::from(limit)], |row| {
-            Ok(LocalTimeNotification {
+            let local = LocalTimeNotification {
                 due: DueNotification {
                     no: NotificationNo(row.get(0)?),
                     app: AppNo(row.get(1)?),
@@ -71,12 +72,16 @@ pub(super) fn due(
                 time: Timestamp(row.get(6)?),
                 accepted_at: Timestamp(row.get(7)?),
                 open_dispatches: row.get(8)?,
-            })
+            };
+            Ok((local, row.get::<bool>(10)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let mut dispatches = Vec::new();
-    for local in &notifications {
-        dispatches.extend(start_due_zones(tx, local, now)?);
+    for (mut local, has_erasures) in notifications {
+        if has_erasures {
+            local.due = local.due.without_erased(tx)?;
+        }
+        dispatches.extend(start_due_zones(tx, &local, now)?);
     }
     Ok(dispatches)
 }

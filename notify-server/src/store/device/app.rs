@@ -78,6 +78,8 @@ impl Store {
                     let key = key_by_id(tx, app, wanted.device_id.as_str())?
                         .ok_or_else(|| internal("a device that was just registered is gone"))?;
                     register::write_secret(tx, key, secret)?;
+                    register::write_unnamed(tx, key)?;
+                    inbound::set_anonymous(tx, key, at)?;
                 }
                 Ok(true)
             })
@@ -110,6 +112,7 @@ impl Store {
                 let what = "must be the id of a device of the platform android or ios";
                 return Err(StoreError::refused("device_id", what));
             }
+            inbound::clear_anonymous(tx, key)?;
             register::write_secret(tx, key, secret)
         })
         .await

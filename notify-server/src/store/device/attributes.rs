@@ -9,10 +9,16 @@ use notify_core::{ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Attributes};
 use crate::store::sql::error::internal;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, list_of, params};
-use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError, UserNo};
+use crate::store::{AppNo, DeliveryChange, DeviceKey, SEQ_MAX, StoreError, UserNo};
 
-/// The most names of attributes of an application. Their rows stay until the application is erased.
+/// The most names of attributes of an application. A name that no device and no user has any more is
+/// removed when another one needs the room.
 const ATTRIBUTE_NAMES_MAX: i64 = 10_000;
+/// The most names without values that are removed at once.
+const NAMES_REMOVED_MAX: i64 = 1_000;
+/// The most values of a number at which the search for names without values looks. All applications use the
+/// same numbers, so the values may be those of others. A number with more values counts as used.
+const VALUES_SEEN_MAX: i64 = 100;
 
 /// Changes a device's own attributes.
 pub(super) fn change_of_device(
@@ -210,23 +216,66 @@ fn number_of(connection: &Connection, app: AppNo, name: &str) -> Result<Option<i
     Ok(number)
 }
 
-/// Returns the number of an attribute. A new attribute gets the next number of the application, whose lock the
+/// Returns the number of an attribute. A new attribute gets a free number of the application, whose lock the
 /// caller holds.
 fn number_or_insert(tx: &Connection, app: AppNo, name: &str) -> Result<i64, StoreError> {
     if let Some(number) = number_of(tx, app, name)? {
         return Ok(number);
     }
-    let last: i64 = tx
-        .prepare_cached("select coalesce(max(number), 0) from attributes where app_no = ?1")?
-        .query_row([app.0], |row| row.get(0))?;
-    if last >= ATTRIBUTE_NAMES_MAX {
+    let mut number = free_number(tx, app)?;
+    if number > ATTRIBUTE_NAMES_MAX {
+        remove_unused_names(tx, app)?;
+        number = free_number(tx, app)?;
+    }
+    if number > ATTRIBUTE_NAMES_MAX {
         let what =
             format!("the application has {ATTRIBUTE_NAMES_MAX} different attributes already");
         return Err(StoreError::refused("attributes", &what));
     }
     tx.prepare_cached("insert into attributes (app_no, number, name) values (?1, ?2, ?3)")?
-        .execute(params![app.0, last + 1, name])?;
-    Ok(last + 1)
+        .execute(params![app.0, number, name])?;
+    Ok(number)
+}
+
+/// The number after the last one, or the lowest free one if the last one has been reached.
+fn free_number(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
+    let last: i64 = tx
+        .prepare_cached("select coalesce(max(number), 0) from attributes where app_no = ?1")?
+        .query_row([app.0], |row| row.get(0))?;
+    if last < ATTRIBUTE_NAMES_MAX {
+        return Ok(last + 1);
+    }
+    let free = tx
+        .prepare_cached(
+            "select number + 1 from (select 0 as number
+               union all select number from attributes where app_no = ?1) used
+             where not exists (select 1 from attributes a
+               where a.app_no = ?1 and a.number = used.number + 1)
+             order by number limit 1",
+        )?
+        .query_row([app.0], |row| row.get(0))?;
+    Ok(free)
+}
+
+/// Removes names that no device and no user of the application has.
+fn remove_unused_names(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
+    // Keys of devices and numbers of users begin with the application.
+    let (first, last) = (app.key_prefix(), app.key_prefix() | SEQ_MAX);
+    tx.prepare_cached(
+        "delete from attributes where app_no = ?1 and number in (
+           select a.number from attributes a where a.app_no = ?1
+           and not exists (select 1 from (select d.device_key from device_attributes d
+             where d.attribute = a.number limit ?5) seen where seen.device_key between ?2 and ?3)
+           and not exists (select 1 from (select u.user_no from user_attributes u
+             where u.attribute = a.number limit ?5) seen where seen.user_no between ?2 and ?3)
+           and not exists (select 1 from device_attributes d where d.attribute = a.number
+             limit 1 offset ?5)
+           and not exists (select 1 from user_attributes u where u.attribute = a.number
+             limit 1 offset ?5)
+           limit ?4)",
+    )?
+    .execute([app.0, first, last, NAMES_REMOVED_MAX, VALUES_SEEN_MAX])?;
+    Ok(())
 }
 
 fn check_count(count: i64, owner: &str) -> Result<(), StoreError> {

@@ -7,8 +7,9 @@ use crate::store::device::counts::{self, State};
 use crate::store::device::row::{self, DeviceUpsert, by_id, key_by_address, key_by_id};
 use crate::store::device::{erase, register};
 use crate::store::event::{self, EventRefs};
+use crate::store::sql::row::{count, count_at};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{self, Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, INBOUND_WRITTEN_EVERY_MS, Inbound, InboundAction, NewContact,
     NotificationNo, Recipient, StoreError, VerifiedAddress, poll,
@@ -230,9 +231,9 @@ fn new_device(
 }
 
 // Addresses that have not received a message yet: those of Web Push, and those that apps registered with a
-// publishable key. For each of them, the table
-// `unverified_addresses` stores when the device got it, and whether a browser registered the device
-// without an API key. Such a device is anonymous, and it expires if it never receives a message.
+// publishable key. For each of them, the table `unverified_addresses` stores when the device got it, and
+// whether the device is anonymous: a browser or an app registered it without an API key. An anonymous device
+// expires if it never receives a message.
 
 /// Records that a device got an address that has not received a message yet. Does nothing for
 /// platforms other than Web Push, whose addresses come from an app or from a person who wrote
@@ -254,8 +255,7 @@ pub(super) fn mark_unverified(
     Ok(())
 }
 
-/// Records that an app registered an address with a publishable key, which is no secret. The device does
-/// not expire: its app may be opened again after a long time.
+/// Records that an app registered an address with a publishable key, which is no secret.
 pub(super) fn mark_unverified_app(
     tx: &Connection,
     key: DeviceKey,
@@ -269,14 +269,23 @@ pub(super) fn mark_unverified_app(
     Ok(())
 }
 
-/// Records that a browser registered a new device without an API key.
-pub(super) fn set_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
-    tx.prepare_cached("update unverified_addresses set is_anonymous = 1 where device_key = ?1")?
-        .execute([key.0])?;
+/// Records that a browser or an app registered a new device without an API key. An app may not have an
+/// address yet.
+pub(super) fn set_anonymous(
+    tx: &Connection,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into unverified_addresses (device_key, since, is_anonymous) values (?1, ?2, 1)
+         on conflict (device_key) do update set is_anonymous = 1",
+    )?
+    .execute([key.0, at.as_ms()])?;
     Ok(())
 }
 
-/// Records that a device was registered with an API key, so that it does not expire.
+/// Records that a device was registered with an API key, or that a user logged in on it, so that it does not
+/// expire.
 pub(in crate::store) fn clear_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update unverified_addresses set is_anonymous = 0 where device_key = ?1 and is_anonymous = 1",
@@ -285,13 +294,18 @@ pub(in crate::store) fn clear_anonymous(tx: &Connection, key: DeviceKey) -> Resu
     Ok(())
 }
 
+/// Whether devices of a platform can register without an API key.
+pub(in crate::store) const fn may_be_anonymous(platform: Platform) -> bool {
+    matches!(platform, Platform::Android | Platform::Ios | Platform::Web)
+}
+
 /// Restarts the retention period of a device that registered again.
 pub(super) fn restart_retention(
     tx: &Connection,
     key: DeviceKey,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    if key.platform() == Platform::Web {
+    if may_be_anonymous(key.platform()) {
         tx.prepare_cached(
             "update unverified_addresses set since = ?2 where device_key = ?1 and since < ?2",
         )?
@@ -316,9 +330,63 @@ pub(in crate::store) fn verify<'v>(
     Ok(())
 }
 
+/// Counts the anonymous devices of an application, up to `limit`.
+pub(in crate::store) fn count_anonymous(
+    connection: &Connection,
+    app: AppNo,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let devices = connection
+        .prepare_cached(
+            "select count(*) from (select 1 from unverified_addresses
+             where is_anonymous = 1 and (device_key >> 43) = ?1 limit ?2) seen",
+        )?
+        .query_row([app.0, count(limit)], |row| count_at(row, 0))?;
+    Ok(devices)
+}
+
+/// The time before which the anonymous devices of an application were last seen that are more than `max`;
+/// `None` if it does not have more.
+pub(in crate::store) fn surplus_before(
+    connection: &Connection,
+    app: AppNo,
+    max: u64,
+) -> Result<Option<Timestamp>, StoreError> {
+    let Some(last_kept) = max.checked_sub(1) else { return Ok(None) };
+    let times = connection
+        .prepare_cached(
+            "select since from unverified_addresses
+             where is_anonymous = 1 and (device_key >> 43) = ?1
+             order by since desc limit 2 offset ?2",
+        )?
+        .query_map([app.0, count(last_kept)], |row| row.get(0).map(Timestamp))?
+        .collect::<sql::Result<Vec<_>>>()?;
+    // Devices that were last seen at the same time as the last one that is kept are kept too.
+    Ok(times.first().filter(|_| times.len() == 2).copied())
+}
+
+/// Erases the anonymous device of an application that was not seen for the longest time, if it was last seen
+/// before `before`. Returns whether there was such a device.
+pub(in crate::store) fn remove_surplus(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    before: Timestamp,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let oldest = tx
+        .prepare_cached(
+            "select device_key from unverified_addresses
+             where is_anonymous = 1 and (device_key >> 43) = ?1 and since < ?2
+             order by since limit 1",
+        )?
+        .query_row([app.0, before.as_ms()], |row| row.get(0).map(DeviceKey))
+        .optional()?;
+    remove_anonymous(tx, oldest, at)
+}
+
 /// Erases the anonymous device that was not seen for the longest time, if it was last seen before
-/// `before`. Returns whether there was such a device. No stored request has to be changed: requests
-/// do not name anonymous devices, whose ids are generated.
+/// `before`. Returns whether there was such a device. Its id in stored requests stays: the server made it, no
+/// message reached it, and no later device gets it.
 pub(in crate::store) fn remove_expired(
     tx: &mut WriteTx<'_>,
     before: Timestamp,
@@ -331,9 +399,17 @@ pub(in crate::store) fn remove_expired(
         )?
         .query_row([before.as_ms()], |row| row.get::<i64>(0).map(DeviceKey))
         .optional()?;
-    let Some(key) = oldest else { return Ok(false) };
+    remove_anonymous(tx, oldest, at)
+}
+
+fn remove_anonymous(
+    tx: &mut WriteTx<'_>,
+    key: Option<DeviceKey>,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let Some(key) = key else { return Ok(false) };
     match row::by_key(tx, key)? {
-        Some(row) => erase::erase_row(tx, &row, at)?,
+        Some(row) => drop(erase::erase_row(tx, &row, at)?),
         None => forget(tx, key)?,
     }
     Ok(true)

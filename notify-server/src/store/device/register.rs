@@ -15,7 +15,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, MovedAddress, NewBrowser, REGISTRATION_WRITTEN_EVERY_MS,
-    SEQUENCE_MAX, StoreError, SubscribedBrowser, user,
+    SEQUENCE_MAX, StoreError, SubscribedBrowser, erased_ids, user,
 };
 
 /// Looks for a device that a registration would not change. Returns its key and the time of its
@@ -447,7 +447,8 @@ pub(in crate::store) fn subscribe_browser(
             .ok_or_else(|| internal("a device that was just registered is gone"))?;
         write_secret(tx, key, browser.secret)?;
         if is_new {
-            inbound::set_anonymous(tx, key)?;
+            write_unnamed(tx, key)?;
+            inbound::set_anonymous(tx, key, at)?;
         }
     }
     if !browser.tags.is_empty() {
@@ -529,5 +530,14 @@ pub(super) fn write_secret(
          on conflict (device_key) do update set hash = excluded.hash",
     )?
     .execute(params![key.0, secret])?;
+    Ok(())
+}
+
+/// Records that the server has just made the id of a device with a secret, so that no request before now
+/// names it.
+pub(super) fn write_unnamed(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
+    let last = erased_ids::last_naming(tx, key.app())?;
+    tx.prepare_cached("update device_secrets set unnamed_to = ?2 where device_key = ?1")?
+        .execute([key.0, last])?;
     Ok(())
 }

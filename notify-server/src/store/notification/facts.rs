@@ -20,7 +20,7 @@ use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_val
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Type, list_of, params};
 use crate::store::{
     AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Portion,
-    Reach, Reached, SEQUENCE_MAX, StoreError, UserNo, platform_code, user,
+    Reach, Reached, SEQUENCE_MAX, StoreError, UserNo, erased_ids, platform_code, user,
 };
 
 /// The facts about one notification and one device.
@@ -168,6 +168,9 @@ pub(super) fn read(
     require_app(connection, app)?;
     let StoredNotification { no: notification_no, facts: notification, naming_request, condition } =
         read_notification(connection, app, id)?;
+    let naming_request = naming_request
+        .map(|request| erased_ids::readable(connection, app, notification_no, request))
+        .transpose()?;
     let (key, device_facts) = read_device(connection, app, device_id)?;
     let mut notification = notification;
     if let Some(request) = &naming_request {

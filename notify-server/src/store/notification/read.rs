@@ -17,7 +17,7 @@ use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_val
 use crate::store::sql::{
     self, Connection, NUMBERS, OptionalExtension, Params, Row, Type, list_of, params,
 };
-use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
+use crate::store::{AppNo, NotificationNo, Page, PageRequest, StoreError, erased_ids, platform_of};
 
 /// A page of the list is full once its requests have this many bytes. Without this limit, a page of
 /// a thousand of the largest requests would have a gigabyte.
@@ -65,9 +65,25 @@ pub(super) fn notification(
         .query_row(params![app.0, id.as_str()], read_row)
         .optional()?
         .ok_or(StoreError::NotFound)?;
+    let row = leave_out_erased(connection, app, vec![row])?.pop().ok_or(StoreError::NotFound)?;
     let sums = read_sums(connection, &[row.no])?.remove(&row.no).unwrap_or_default();
     let users = count_users(connection, std::slice::from_ref(&row))?.remove(&row.no);
     record(row, sums, users)
+}
+
+/// Removes the ids of erased devices and users from the requests of notifications.
+fn leave_out_erased(
+    connection: &Connection,
+    app: AppNo,
+    mut rows: Vec<NotificationRow>,
+) -> Result<Vec<NotificationRow>, StoreError> {
+    if rows.iter().any(|row| row.names_devices) && erased_ids::are_pending(connection, app)? {
+        for row in rows.iter_mut().filter(|row| row.names_devices) {
+            let (no, request) = (NotificationNo(row.no), std::mem::take(&mut row.request));
+            row.request = erased_ids::without_erased(connection, app, no, request)?;
+        }
+    }
+    Ok(rows)
 }
 
 /// Counts the users of those notifications that name users.
@@ -100,6 +116,7 @@ pub(super) fn list(
         .query_map([list_of(&numbers)], read_row)?
         .collect::<sql::Result<Vec<_>>>()?;
     rows.sort_unstable_by_key(|row| Reverse(row.no));
+    let rows = leave_out_erased(connection, app, rows)?;
     let mut users = count_users(connection, &rows)?;
     let mut records = Vec::with_capacity(numbers.len());
     for row in rows {

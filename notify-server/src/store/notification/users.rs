@@ -12,7 +12,8 @@ use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::{self, Connection, NUMBERS, list_of, params};
 use crate::store::{
-    AppNo, DeviceKey, NotificationNo, Outcome, Page, PageRequest, StoreError, UserNo, user,
+    AppNo, DeviceKey, NotificationNo, Outcome, Page, PageRequest, StoreError, UserNo, erased_ids,
+    user,
 };
 
 /// A notification that names users.
@@ -154,8 +155,17 @@ fn read(connection: &Connection, numbers: &[i64]) -> Result<Vec<Notification>, S
             Ok((notification, row.get::<String>(2)?))
         })?
         .collect::<sql::Result<Vec<_>>>()?;
+    // All notifications are of one application.
+    let has_erasures = match rows.first() {
+        Some((notification, _)) => erased_ids::are_pending(connection, notification.app)?,
+        None => false,
+    };
     let mut notifications = Vec::new();
-    for (notification, request) in rows {
+    for (notification, mut request) in rows {
+        if has_erasures {
+            let Notification { app, no, .. } = notification;
+            request = erased_ids::without_erased(connection, app, no, request)?;
+        }
         let named: NamedIds = serde_json::from_str(&request)?;
         if let Some(ids) = named.user_ids {
             notifications.push(Notification { ids: ids.into_iter().collect(), ..notification });

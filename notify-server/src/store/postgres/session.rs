@@ -18,7 +18,6 @@ use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 use super::failure::Failure;
 pub(super) use super::schema::{APP_LOCKS, INSTALLATION_LOCK};
 use super::statements::{StatementKind, Statements};
-use crate::store::AppNo;
 use crate::store::sql::{Error, Result, Value, WriteScope};
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
@@ -363,12 +362,6 @@ impl Session {
             return Ok(SetBegin::Moving);
         }
         Ok(SetBegin::Begun(rows.map_err(|error| self.failed(error.into()))))
-    }
-
-    /// Waits until all writes to an application that have begun have ended. Blocks new ones until the
-    /// end of the current transaction.
-    pub(in crate::store) fn wait_for_writes(&self, app: AppNo) -> Result<()> {
-        self.execute_batch(&lock_exclusively(WriteScope::app(app)))
     }
 
     /// Begins a read transaction on one snapshot.

@@ -4,7 +4,6 @@
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
-use crate::store::AppNo;
 use crate::store::postgres::Session;
 use crate::store::sql::error::{Error, Result};
 use crate::store::sql::scope::WriteScope;
@@ -128,15 +127,6 @@ impl Connection {
             Self::Sqlite(connection) if connection.is_autocommit() => Ok(()),
             Self::Sqlite(connection) => run(connection, "rollback"),
             Self::Postgres(session) => session.rollback(),
-        }
-    }
-
-    /// Waits until every write to an application that has begun has ended. On SQLite there is nothing
-    /// to wait for, since a read sees every write that was numbered before it.
-    pub(in crate::store) fn wait_for_writes(&self, app: AppNo) -> Result<()> {
-        match self {
-            Self::Sqlite(_) => Ok(()),
-            Self::Postgres(session) => session.wait_for_writes(app),
         }
     }
 

@@ -4,10 +4,9 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
-use rusqlite::backup::{Backup, StepResult};
+use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use super::connection::open_reader;
+use super::connection::{open_reader, open_source};
 use super::open::{OpenError, new_private_file, unusable, with_suffix};
 use super::restore::sync_folder;
 use crate::store::sql::{self, MoveMark, MoveState, Moved, read_move_mark};
@@ -25,7 +24,7 @@ pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: copy.to_owned(), source };
     refuse_moved(database)?;
     let partial = Partial::create(with_suffix(copy, PARTIAL)).map_err(file_error)?;
-    copy_pages(database, &partial.path).map_err(|error| unusable(database, error))?;
+    copy_rows(database, &partial.path).map_err(|error| unusable(database, error))?;
     partial.file.sync_all().map_err(file_error)?;
     if copy.exists() {
         return Err(file_error(ErrorKind::AlreadyExists.into()));
@@ -92,22 +91,13 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Copies the pages of one snapshot of the database.
-fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {
-    let source = open_reader(database)?;
-    // The read transaction keeps one snapshot. Without it, SQLite would begin the copy again after
-    // each write of the server.
-    source.execute_batch("begin; select count(*) from sqlite_schema")?;
-    let mut target = Connection::open(copy)?;
-    let copying = Backup::new(&source, &mut target)?;
-    // All pages in one step: a reader never blocks the writer.
-    match copying.step(-1)? {
-        StepResult::Done => Ok(()),
-        // The other results mean that a file is locked. It must be the copy, since a snapshot
-        // cannot be locked.
-        _ => Err(rusqlite::Error::SqliteFailure(
-            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
-            Some("the copy is in use by another program".to_owned()),
-        )),
-    }
+/// Copies one snapshot of the database. Copies the rows and not the pages: pages can still have content of
+/// deleted rows, such as those that an earlier version of the server deleted. A reader never blocks the
+/// writer.
+fn copy_rows(database: &Path, copy: &Path) -> rusqlite::Result<()> {
+    let source = open_source(database)?;
+    // The name of a file need not be UTF-8.
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(copy.as_os_str().as_encoded_bytes()));
+    source.execute("vacuum into ?1", [name])?;
+    Ok(())
 }

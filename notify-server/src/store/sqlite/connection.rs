@@ -33,9 +33,8 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    // An erasure should remove the content of deleted rows. `fast` overwrites it where that writes
-    // no additional page.
-    connection.pragma_update(None, "secure_delete", "fast")?;
+    // An erasure removes the content of deleted rows, also in pages that become free.
+    connection.pragma_update(None, "secure_delete", true)?;
     configure(&connection)?;
     Ok(connection)
 }
@@ -58,6 +57,13 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     configure(&connection)?;
+    Ok(connection)
+}
+
+/// Opens a connection that reads the file and may write others, which `query_only` forbids.
+pub(super) fn open_source(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open_reader(path)?;
+    connection.pragma_update(None, "query_only", false)?;
     Ok(connection)
 }
 

@@ -420,3 +420,66 @@ async fn read_after_its_deadline_is_not_run() {
     assert!(!looked.load(std::sync::atomic::Ordering::SeqCst));
     store.close().await;
 }
+
+/// Registers users with devices and erases them. Returns texts that nothing may contain afterwards.
+async fn erased_users(store: &SharedStore) -> Vec<String> {
+    let app = fixtures::app(store).await;
+    let texts: Vec<String> = (0..120).map(|number| format!("secret-{number:03}")).collect();
+    for text in &texts {
+        let phone = notify_core::Registration {
+            user_id: Some(notify_core::UserId::new(format!("user-{text}")).unwrap()),
+            ..fixtures::android(text)
+        };
+        fixtures::registered(store, app, phone).await;
+    }
+    for text in &texts {
+        let user = notify_core::UserId::new(format!("user-{text}")).unwrap();
+        store.delete_user(app, user, false, fixtures::NOW).await.unwrap();
+    }
+    texts
+}
+
+/// Checks that a file contains none of the texts.
+fn ensure_absent(file: &Path, texts: &[String]) {
+    let bytes = std::fs::read(file).unwrap();
+    let is_in = |text: &&String| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    let left: Vec<_> = texts.iter().filter(is_in).collect();
+    assert!(left.is_empty(), "{}: {left:?}", file.display());
+}
+
+#[tokio::test]
+async fn erased_users_are_in_no_page_of_the_file_or_a_backup() {
+    let folder = SqliteBackend::new();
+    let store = Backend::open(&folder);
+    let texts = erased_users(&store).await;
+    let copy = folder.0.path().join("copy.db");
+    backup(&folder.file(), &copy).unwrap();
+    ensure_absent(&copy, &texts);
+    // Closing the last connection writes the log to the file and deletes it.
+    store.close().await;
+    drop(store);
+    ensure_absent(&folder.file(), &texts);
+    assert!(!log_path(&folder.file()).exists());
+}
+
+/// Earlier versions left deleted content in free pages.
+#[tokio::test]
+async fn a_backup_has_no_deleted_content_of_earlier_versions() {
+    let folder = SqliteBackend::new();
+    let store = Backend::open(&folder);
+    fixtures::app(&store).await;
+    execute_raw(
+        &folder.file(),
+        "pragma secure_delete = off; create table earlier (text text);
+         with recursive n (i) as (select 1 union all select i + 1 from n where i < 2000)
+         insert into earlier select 'secret-' || printf('%03d', i) from n;
+         drop table earlier",
+    );
+    let copy = folder.0.path().join("copy.db");
+    backup(&folder.file(), &copy).unwrap();
+    ensure_absent(&copy, &["secret-100".to_owned()]);
+    store.close().await;
+    drop(store);
+    let file = std::fs::read(folder.file()).unwrap();
+    assert!(file.windows(10).any(|window| window == b"secret-100"), "the test shows something");
+}

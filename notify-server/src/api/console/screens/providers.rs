@@ -148,6 +148,7 @@ impl Facts {
             webhooks: Vec::new(),
             feeds: Vec::new(),
             expiring_keys: Vec::new(),
+            anonymous_devices: None,
             ..self.diagnostics.clone()
         };
         let findings = self.check(only, Vec::new()).into_iter();
@@ -163,6 +164,7 @@ impl Facts {
             webhooks: Vec::new(),
             feeds: Vec::new(),
             expiring_keys: Vec::new(),
+            anonymous_devices: None,
             ..self.diagnostics.clone()
         };
         let findings = self.check(only, vec![ProviderFacts { view, test: Ok(test) }]).into_iter();

@@ -1,9 +1,9 @@
 //! Diagnostics for operators: the server's settings and problems, and those of an application.
 
 use notify_core::{
-    ApiKey, AppDiagnostics, AppId, ChannelDiagnostics, Diagnostics, Feed, FeedStatus,
-    IdentifierCount, IosDiagnostics, KEY_EXPIRY_NOTICE_MS, NoQuery, Platform, ProviderKind,
-    StorageDiagnostics, UnusableTokens, Webhook,
+    AnonymousDevices, ApiKey, AppDiagnostics, AppId, ChannelDiagnostics, Diagnostics, Feed,
+    FeedStatus, IdentifierCount, IosDiagnostics, KEY_EXPIRY_NOTICE_MS, NoQuery, Platform,
+    ProviderKind, StorageDiagnostics, UnusableTokens, Webhook,
 };
 
 use super::apps::keys_of;
@@ -13,6 +13,9 @@ use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 use crate::provider_config::ProviderConfig;
 use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, WEBHOOKS_MAX};
+
+/// The most devices that are counted if an application may have any number.
+const ANONYMOUS_DEVICES_COUNTED_MAX: u64 = 1_000_000;
 
 /// `GET /admin/v1/diagnostics`.
 pub(crate) async fn server(
@@ -42,6 +45,7 @@ pub(crate) async fn server(
         clock_leap_ms: api.operations.clock_leap_ms(),
         started_at: Some(api.operations.started_at),
         servers: Some(api.operations.servers()),
+        pending_erasures: Some(api.store.pending_erasures().await?),
     }))
 }
 
@@ -69,7 +73,17 @@ pub(crate) async fn app(
         webhooks: webhooks(&ctx, app_no).await?,
         feeds: feeds(&ctx, app_no).await?,
         expiring_keys: expiring_keys(&ctx, app).await?,
+        anonymous_devices: Some(anonymous_devices(&ctx, app_no).await?),
     }))
+}
+
+/// Devices that registered without an API key and have not accepted a message yet.
+async fn anonymous_devices(ctx: &RequestCtx, app: AppNo) -> Result<AnonymousDevices, ApiError> {
+    let max = ctx.api.config.max_anonymous_devices;
+    let max = (max > 0).then_some(u64::from(max));
+    let counted = max.unwrap_or(ANONYMOUS_DEVICES_COUNTED_MAX);
+    let devices = ctx.api.store.count_anonymous_devices(app, counted).await?;
+    Ok(AnonymousDevices { devices, max })
 }
 
 /// Webhooks that are disabled, or whose last attempt failed.

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use notify_core::{Platform, Success, Timestamp};
 
 use super::{SetKind, SetTx, WriteSet, column, place_of};
+use crate::store::device::inbound::may_be_anonymous;
 use crate::store::device::{
     DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
     hour_of, is_unchanged, register,
@@ -392,15 +393,15 @@ fn write_fields(
     Ok(())
 }
 
-/// Restarts the retention periods of browsers that registered again.
+/// Restarts the retention periods of devices that registered again.
 fn restart_retention(
     tx: &SetTx<'_>,
-    browsers: &BTreeMap<DeviceKey, Timestamp>,
+    devices: &BTreeMap<DeviceKey, Timestamp>,
 ) -> Result<(), StoreError> {
-    if browsers.is_empty() {
+    if devices.is_empty() {
         return Ok(());
     }
-    let (keys, times) = columns_of(browsers);
+    let (keys, times) = columns_of(devices);
     tx.query(
         "with locked as materialized (
            select u.device_key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
@@ -447,9 +448,9 @@ pub(super) fn write_seen(
          set registered_at = greatest(device_seen.registered_at, excluded.registered_at)",
         &[&keys, &at],
     )?;
-    let mut browsers = times.clone();
-    browsers.retain(|key, _| key.platform() == Platform::Web);
-    restart_retention(tx, &browsers)
+    let mut renewed = times.clone();
+    renewed.retain(|key, _| may_be_anonymous(key.platform()));
+    restart_retention(tx, &renewed)
 }
 
 /// Adds new devices to the counters of their hour, platform and state, and of their platform and

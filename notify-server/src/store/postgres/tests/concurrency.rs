@@ -546,6 +546,9 @@ async fn run_every_pair(rounds: Range<usize>) {
             }
         }
     }
+    for app in apps {
+        while calm.remove_erased_ids(app).await.unwrap() {}
+    }
     check_rules(&own, &format!("the rounds {rounds:?}"));
     for store in stores.into_iter().chain([calm]) {
         store.close().await;

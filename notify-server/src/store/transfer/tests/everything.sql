@@ -45,7 +45,8 @@ insert into poll_votes values (1, 8796093022209), (1, 8796093022210);
 insert into poll_visitors select 1, randomblob(16), 0 from devices limit 70;
 insert into engagement values (1, 8796093022209, 0, 1), (1, 8796093022209, 3, 2);
 insert into engagement_counts values (1, 1, 0, 0, 1);
-insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}', 1), (1, '/notify', 'k', randomblob(32), '', 1);
+insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}', 1, null), (1, '/notify', 'k', randomblob(32), '', 1, 'd1');
+insert into erased_ids values (1, 0, 'Ünï', 9, 1, 1, 5), (1, 1, 'Ünï', 9, 0, 0, 9223372036854775807);
 insert into day_counts (app_no, day, sent, failed, unregistered, expired) values (1, 20000, 5, 4, 3, 2);
 insert into event_logs values (1, 3, 9, 2);
 insert into events values (1, 3, 0, 1, 1, 8796093022209, 'unregistered', (1 << 43) + 3),
@@ -55,7 +56,7 @@ insert into webhooks (no, app_no, id, url, events, enabled, sealed, cursor, crea
 insert into webhook_messages (no, webhook_no, id, type, at, started_at, due_at, claimable_at, created_at) values
     (11, 2, randomblob(16), 0, 1, 1, 1, 1, 1);
 insert into web_access values (1, '{"allowed_origins":[]}');
-insert into device_secrets values (8796093022209, randomblob(32));
+insert into device_secrets values (8796093022209, randomblob(32), 2), (8796093022210, randomblob(32), null);
 insert into unverified_addresses values (8796093022209, 5, 1), (8796093022210, -1, 0);
 insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
 insert into channel_states (no, app_no, platform, service, state, reason, until, told_by, at) values
