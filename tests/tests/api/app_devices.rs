@@ -353,7 +353,9 @@ async fn an_app_sets_only_what_its_key_allows() {
     let foreign = json!({"events": [{"type": "opened", "notification_id": "n", "device_id": "x"}]});
     let answer = app.call(Method::POST, &format!("{id}/events"), Some(&secret), &foreign).await;
     answer.rejected(400, &["events[0].device_id: unknown field"]);
+    let long = "v".repeat(256);
     for (field, value, error) in [
+        ("app_version", &*long, "app_version: must be at most 255 characters"),
         ("user_id", "ada", "user_id: unknown field"),
         ("device_id", "chosen", "device_secret: is required with device_id"),
         ("device_secret", "s", "device_id: is required with device_secret"),
@@ -383,6 +385,30 @@ async fn an_app_sets_only_what_its_key_allows() {
         .rejected(400, &["platform: must be the platform of the device: register another device"]);
     app.caller().post_bytes(DEVICES, "a".repeat(70_000)).await.is(413);
     assert_eq!(app.stored().await, stored, "nothing was stored");
+}
+
+#[tokio::test]
+async fn the_server_keeps_a_bounded_number_of_devices_of_strangers() {
+    let server =
+        TestServer::without_providers_with(|config| config.max_anonymous_devices = 2).await;
+    let app = App::on(server).await;
+    let mut ids = Vec::new();
+    for token in ["t1", "t2", "t3"] {
+        ids.push(app.register(token).await.0);
+        app.server.clock().advance(std::time::Duration::from_secs(1));
+    }
+    let diagnostics = format!("/admin/v1/apps/{}/devices/diagnostics", app.server.app_id);
+    let diagnostics = app.server.admin().get(&diagnostics).await.ok();
+    assert_eq!(diagnostics["anonymous_devices"], json!({"devices": 2, "max": 2}));
+    // Expired data is deleted every hour.
+    app.server.clock().advance(std::time::Duration::from_secs(3_600));
+    let backend = app.server.caller();
+    let first = format!("/v1/devices/{}", ids[0]);
+    let is_gone = async || Ok((backend.get(&first).await.status == 404).then_some(()));
+    notify_tests::until("the first device is removed", is_gone).await.unwrap();
+    for id in &ids[1..] {
+        backend.get(&format!("/v1/devices/{id}")).await.ok();
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod caching;
 mod campaigns;
 mod connections;
 mod devices;
+mod erasures;
 mod faults;
 mod fixtures;
 mod hooks;

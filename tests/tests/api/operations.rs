@@ -223,7 +223,8 @@ async fn diagnostics_show_the_servers_settings() {
     let storage = diagnostics["storage"].take();
     let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
         "public_url": server.origin(), "obstacles": [],
-        "certificate_not_after": null, "clock_leap_ms": 0, "started_at": NOW.0, "servers": 1});
+        "certificate_not_after": null, "clock_leap_ms": 0, "started_at": NOW.0, "servers": 1,
+        "pending_erasures": {"ids": 0, "oldest_at": null, "requests_left": 0}});
     assert_eq!(diagnostics, expected);
     let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());
     assert_eq!(set, ["sqlite", "wal", "full"]);
@@ -249,7 +250,7 @@ async fn diagnostics_of_an_application_count_its_ios_devices() {
     let apns = json!({"provider": "apns", "configured": false, "devices": 2, "channel": open});
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": identifiers}, "channels": [apns], "webhooks": [], "feeds": [],
-        "expiring_keys": []});
+        "expiring_keys": [], "anonymous_devices": {"devices": 0, "max": 1_000_000}});
     assert_eq!(diagnostics, expected);
     let missing = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
     admin

@@ -7,6 +7,7 @@
 
 mod api_calls;
 mod coverage;
+mod erasures;
 mod intents;
 mod sending;
 mod servers;

@@ -20,6 +20,7 @@ pub(super) fn operations() -> Vec<&'static str> {
         "keep_clock",
         "confirm_clock",
         "delete_expired",
+        "remove_erased_ids",
         "resume_erasing",
         "claim_feeds",
         "finish_feed",
@@ -128,6 +129,14 @@ async fn crashed_starts_continue_retention_and_erasure() -> Result<()> {
                 .with_context(|| format!("{operation} {stage}"))?;
         }
     }
+    for stage in STAGES {
+        let erased = "insert into erased_ids (app_no, kind, id, last_no, searched_to, erased_at)
+            select min(no), 0, 'gone', 0, 0, 0 from apps where true on conflict do nothing";
+        DatabaseInspector::of(folder.path())?.change(erased)?;
+        let dying = dying(folder.path(), "remove_erased_ids", stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("remove_erased_ids {stage}"))?;
+    }
     server.start_again_as(&dying(folder.path(), "delete_app", "committed", 1)).await?;
     ensure!(server.admin().send(&Method::DELETE, &path, "").await.is_err(), "it ended");
     ensure_aborted(server.ended(CREDIT).await?)?;
@@ -140,7 +149,9 @@ async fn crashed_starts_continue_retention_and_erasure() -> Result<()> {
     assert_eq!(server.admin().send(&Method::GET, &path, "").await?.status, 404);
     server.stop().await?;
     let left = "select count(*) from apps where status = 'erasing'";
+    let left_ids = "select count(*) from erased_ids";
     assert_eq!(DatabaseInspector::of(folder.path())?.number(left)?, 0, "nothing is half erased");
+    assert_eq!(DatabaseInspector::of(folder.path())?.number(left_ids)?, 0);
     Ok(())
 }
 
