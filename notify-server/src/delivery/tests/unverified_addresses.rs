@@ -193,7 +193,9 @@ async fn expired_anonymous_addresses_hold_no_service() {
         rig.browser(&format!("anonymous-{number}"), &invented(number)).await;
     }
     rig.verify_addresses();
-    rig.execute_raw("insert into device_secrets select key, zeroblob(32) from devices");
+    rig.execute_raw(
+        "insert into device_secrets (device_key, hash) select key, zeroblob(32) from devices",
+    );
     let provider = FakeProvider::new(1);
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     provider.script(|_, _| ScriptedAnswer::Answer(dead()));
@@ -254,7 +256,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
     if took_a_message {
         rig.verify_addresses();
         rig.execute_raw(
-            "insert into device_secrets select key, zeroblob(32) from devices
+            "insert into device_secrets (device_key, hash) select key, zeroblob(32) from devices
              where address like '%/invented/%'",
         );
     }
