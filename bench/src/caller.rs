@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http_load::call;
 use crate::servers::{Keys, Sandbox};
@@ -37,6 +37,15 @@ impl Caller {
     pub(crate) async fn first_app(&self) -> anyhow::Result<String> {
         let apps = self.admin("GET", "/admin/v1/apps", None).await?;
         Ok(apps["apps"][0]["id"].as_str().context("the first application")?.to_owned())
+    }
+
+    /// Creates another application, and returns a key of it.
+    pub(crate) async fn second_app_key(&self) -> anyhow::Result<String> {
+        let app = self.admin("POST", "/admin/v1/apps", Some(&json!({"name": "second"}))).await?;
+        let id = app["id"].as_str().context("an application")?;
+        let path = format!("/admin/v1/apps/{id}/keys");
+        let key = self.admin("POST", &path, Some(&json!({}))).await?;
+        Ok(key["api_key"].as_str().context("a key")?.to_owned())
     }
 
     /// Configures `providers` of the first application to send to a sandbox.

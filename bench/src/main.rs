@@ -70,6 +70,8 @@ enum Benchmark {
     FanOut,
     /// A fan-out with a condition, few matching devices among many, and the size of a segment
     Audiences,
+    /// Accepts of one application while another one looks at many devices, and alone
+    Availability,
     /// Translated and personalised fan-outs, and a plain one
     Content,
     /// A fan-out with unregistered tokens, failures and broken connections, and one without
@@ -154,6 +156,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if is_selected(Benchmark::Audiences) {
         report.add(benches::audiences::run(&scale, &paths).await?);
+    }
+    if is_selected(Benchmark::Availability) {
+        report.add(benches::availability::run(&scale, &paths).await?);
     }
     if is_selected(Benchmark::Content) {
         report.add(benches::content::run(&scale, &paths).await?);

@@ -19,6 +19,7 @@ fn quick_run_prints_every_row() {
         ("queue", 1),
         ("fan-out", 3),
         ("audiences", 14),
+        ("availability", 2),
         ("trouble", 3),
         ("memory", 1),
         ("statistics", 2),

@@ -1,5 +1,6 @@
 //! Attributes of devices and users: names with a boolean, a number or a text.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -54,6 +55,32 @@ impl PartialEq for AttributeValue {
 }
 
 impl Eq for AttributeValue {}
+
+/// Booleans come before numbers, and numbers before texts, so that a list of values can be sorted. NaN is
+/// the largest number.
+impl Ord for AttributeValue {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |value: &Self| match value {
+            Self::Bool(_) => 0,
+            Self::Number(_) => 1,
+            Self::Text(_) => 2,
+        };
+        match (self, other) {
+            (Self::Bool(one), Self::Bool(other)) => one.cmp(other),
+            (Self::Number(one), Self::Number(other)) => {
+                one.partial_cmp(other).unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))
+            }
+            (Self::Text(one), Self::Text(other)) => one.cmp(other),
+            (Self::Bool(_) | Self::Number(_) | Self::Text(_), _) => rank(self).cmp(&rank(other)),
+        }
+    }
+}
+
+impl PartialOrd for AttributeValue {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Why a text is not the number of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

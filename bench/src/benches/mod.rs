@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod audiences;
+pub(crate) mod availability;
 pub(crate) mod console;
 pub(crate) mod content;
 pub(crate) mod databases;

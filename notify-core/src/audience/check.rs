@@ -184,7 +184,12 @@ impl<'v> Checker<'v> {
         }
     }
 
-    fn value_test<T>(&mut self, test: &Test, at: &Path<'_>, read: Read<T>) -> Option<ValueTest<T>> {
+    fn value_test<T: Ord>(
+        &mut self,
+        test: &Test,
+        at: &Path<'_>,
+        read: Read<T>,
+    ) -> Option<ValueTest<T>> {
         match self.range_test(test, at, read, read)? {
             RangeTest::OneOf(values) => Some(ValueTest::OneOf(values)),
             RangeTest::Exists(exists) => Some(ValueTest::Exists(exists)),
@@ -192,7 +197,7 @@ impl<'v> Checker<'v> {
         }
     }
 
-    fn range_test<T, B>(
+    fn range_test<T: Ord, B>(
         &mut self,
         test: &Test,
         at: &Path<'_>,
@@ -204,7 +209,12 @@ impl<'v> Checker<'v> {
             Test::Is(value) => {
                 self.value(value, &at, read).map(|value| RangeTest::OneOf(vec![value]))
             }
-            Test::In(values) => self.values(values, &at, read).map(RangeTest::OneOf),
+            Test::In(values) => {
+                let mut values = self.values(values, &at, read)?;
+                values.sort_unstable();
+                values.dedup();
+                Some(RangeTest::OneOf(values))
+            }
             Test::Exists(exists) => Some(RangeTest::Exists(*exists)),
             Test::AtLeast(value) => self.value(value, &at, read_bound).map(RangeTest::AtLeast),
             Test::Below(value) => self.value(value, &at, read_bound).map(RangeTest::Below),

@@ -64,7 +64,7 @@ pub enum FieldTest {
 /// A test of something that has no order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueTest<T> {
-    /// It has one of these values; at least one.
+    /// It has one of these values; at least one. They are sorted.
     OneOf(Vec<T>),
     /// Whether it has a value.
     Exists(bool),
@@ -73,7 +73,7 @@ pub enum ValueTest<T> {
 /// A test of something that has an order. `B` is the type of a bound.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RangeTest<T, B = T> {
-    /// It has one of these values; at least one.
+    /// It has one of these values; at least one. They are sorted.
     OneOf(Vec<T>),
     /// Whether it has a value.
     Exists(bool),

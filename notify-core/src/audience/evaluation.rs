@@ -85,12 +85,15 @@ impl FieldTest {
     pub fn matches(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
         match self {
             Self::Platform(test) => {
-                test.matches(Some(subject.platform), |one, other| one == *other)
+                test.matches(Some(subject.platform), |one, values| values.contains(&one))
             }
-            Self::Language(test) => test.matches(subject.language, is_language),
-            Self::Country(test) => {
-                test.matches(subject.country, |country, value| country.eq_ignore_ascii_case(value))
-            }
+            Self::Language(test) => test.matches(subject.language, |language, values| {
+                values.iter().any(|value| is_language(language, value))
+            }),
+            Self::Country(test) => test.matches(subject.country, |country, values| {
+                let bytes = || country.bytes().map(|byte| byte.to_ascii_lowercase());
+                values.binary_search_by(|value| value.bytes().cmp(bytes())).is_ok()
+            }),
             Self::AppVersion(test) => test.matches(subject.app_version),
             Self::OsVersion(test) => test.matches(subject.os_version),
             Self::Timezone(test) => test.matches(subject.timezone),
@@ -113,10 +116,10 @@ fn is_language(language: &str, value: &String) -> bool {
 }
 
 impl<T> ValueTest<T> {
-    /// Whether the value meets the test. `equals` compares it with a value of the test.
-    fn matches<V: Copy>(&self, value: Option<V>, equals: impl Fn(V, &T) -> bool) -> bool {
+    /// Whether the value meets the test. `is_one_of` looks it up among the sorted values of the test.
+    fn matches<V: Copy>(&self, value: Option<V>, is_one_of: impl Fn(V, &[T]) -> bool) -> bool {
         match (self, value) {
-            (Self::OneOf(values), Some(value)) => values.iter().any(|one| equals(value, one)),
+            (Self::OneOf(values), Some(value)) => is_one_of(value, values),
             (Self::OneOf(_), None) => false,
             (Self::Exists(exists), value) => value.is_some() == *exists,
         }
@@ -124,18 +127,18 @@ impl<T> ValueTest<T> {
 }
 
 impl<T, B> RangeTest<T, B> {
-    /// Whether the value meets the test. `compare` compares it with a bound; it returns `None` for a value
-    /// that is in no range.
+    /// Whether the value meets the test. `is_one_of` looks it up among the sorted values of the test.
+    /// `compare` compares it with a bound; it returns `None` for a value that is in no range.
     fn matches_with<V: Copy>(
         &self,
         value: Option<V>,
-        equals: impl Fn(V, &T) -> bool,
+        is_one_of: impl Fn(V, &[T]) -> bool,
         compare: impl Fn(V, &B) -> Option<Ordering>,
     ) -> bool {
         match (self, value) {
             (Self::Exists(exists), value) => value.is_some() == *exists,
             (_, None) => false,
-            (Self::OneOf(values), Some(value)) => values.iter().any(|one| equals(value, one)),
+            (Self::OneOf(values), Some(value)) => is_one_of(value, values),
             (Self::AtLeast(bound), Some(value)) => {
                 compare(value, bound).is_some_and(Ordering::is_ge)
             }
@@ -150,7 +153,7 @@ impl AttributeTest {
     pub fn matches(&self, value: Option<&AttributeValue>) -> bool {
         self.matches_with(
             value,
-            |value, one| value == one,
+            |value, values| values.binary_search(value).is_ok(),
             |value, bound| match (value, bound) {
                 (AttributeValue::Number(number), Bound::Number(bound)) => number.partial_cmp(bound),
                 (AttributeValue::Text(text), Bound::Version(bound)) => bound.compare(text),
@@ -167,7 +170,10 @@ impl VersionTest {
     #[must_use]
     pub fn matches(&self, version: Option<&str>) -> bool {
         let compare = |version: &str, bound: &Version| bound.compare(version);
-        self.matches_with(version, |version, one: &String| version == one, compare)
+        let is_one_of = |version: &str, values: &[String]| {
+            values.binary_search_by(|value| value.as_str().cmp(version)).is_ok()
+        };
+        self.matches_with(version, is_one_of, compare)
     }
 }
 
@@ -177,7 +183,7 @@ impl TimezoneTest {
     pub fn matches(&self, minutes: Option<i32>) -> bool {
         self.matches_with(
             minutes,
-            |minutes, one| minutes == *one,
+            |minutes, values| values.binary_search(&minutes).is_ok(),
             |minutes, bound| Some(minutes.cmp(bound)),
         )
     }

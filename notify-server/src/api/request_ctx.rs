@@ -21,7 +21,7 @@ use crate::api::inbound::InboundWebhook;
 use crate::api::pipeline::{RequestBody, WebOrigin};
 use crate::api::router::{placeholder, segments};
 use crate::keys::{hex, sha256};
-use crate::store::{AdminKey, AppAccess, AppNo, IdempotentRequest, PageRequest};
+use crate::store::{AdminKey, AppAccess, AppNo, IdempotentRequest, PageRequest, Requester};
 
 /// Longest path that an idempotency record stores without hashing it, in bytes.
 const IDEMPOTENCY_PATH_BYTES_MAX: usize = 512;
@@ -59,6 +59,16 @@ impl Caller {
             | Self::Platform(_)
             | Self::Console(_)
             | Self::Anonymous => None,
+        }
+    }
+
+    /// On whose behalf the store works for the caller.
+    pub(crate) fn requester(&self) -> Requester {
+        match self {
+            Self::App(access) | Self::DeviceApp(access) => Requester::App(access.no),
+            Self::Browser(origin) => Requester::App(origin.web.no),
+            Self::Platform(webhook) => Requester::App(webhook.app()),
+            Self::Admin(_) | Self::Console(_) | Self::Anonymous => Requester::Anyone,
         }
     }
 }

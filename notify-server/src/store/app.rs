@@ -148,7 +148,7 @@ impl Store {
 
     /// Lists applications, oldest first.
     pub async fn list_apps(&self, page: PageRequest) -> Result<Page<App>, StoreError> {
-        self.read(move |connection| {
+        self.read_long(move |connection| {
             let after = APPS.decode_number(&page)?.unwrap_or(0);
             let sql = format!(
                 "select {APP_COLUMNS} from apps a where a.no > ?1 and a.status <> 'erasing'

@@ -72,7 +72,7 @@ impl Store {
         app: Option<AppId>,
         page: PageRequest,
     ) -> Result<Page<AuditEntry>, StoreError> {
-        self.read(move |connection| {
+        self.read_long(move |connection| {
             let before = AUDIT.decode_number(&page)?.unwrap_or(i64::MAX);
             let of_app = if app.is_some() { "and app_id = ?3" } else { "" };
             let sql = format!(

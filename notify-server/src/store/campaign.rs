@@ -177,7 +177,7 @@ impl Store {
         app: AppNo,
         page: CampaignPage,
     ) -> Result<Vec<Campaign>, StoreError> {
-        self.read(move |connection| {
+        self.read_long(move |connection| {
             require_app(connection, app)?;
             let status = match page.status {
                 CampaignFilter::Active => Some(CampaignStatus::Active.as_str()),

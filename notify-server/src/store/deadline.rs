@@ -1,18 +1,32 @@
-//! A limit on the time that one request waits for storage. The time is summed over all operations
-//! of the request, and includes the waits for queues, connections and results. Callers outside of a
-//! request, such as the engines, have no such limit; only the time limits of the backend apply to
-//! them.
+//! A limit on the time that one request waits for storage, and who made the request. The time is
+//! summed over all operations of the request, and includes the waits for queues, connections and
+//! results. Callers outside of a request, such as the engines, have no such limit; only the time
+//! limits of the backend apply to them.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::store::StoreError;
+use crate::store::{AppNo, StoreError};
 
 tokio::task_local! {
     /// The time that the request of this task may still wait.
     static LEFT: Cell<Duration>;
+    /// Who made the request of this task.
+    static REQUESTER: Cell<Requester>;
+}
+
+/// On whose behalf the store works. Reads and writes of different requesters take turns
+/// (`sql/turns.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Requester {
+    /// The server itself: the engines and the readiness check.
+    Server,
+    /// Whoever sent a request that belongs to no application.
+    Anyone,
+    /// An application, or its users and administrators.
+    App(AppNo),
 }
 
 /// The request has used up its time for storage.
@@ -20,9 +34,24 @@ tokio::task_local! {
 #[error("storage did not answer in the time that a request waits for it")]
 struct DeadlineExceeded;
 
-/// Runs a request that may wait for storage for `patience` in total.
+/// Runs work that may wait for storage for `patience` in total.
 pub(crate) async fn with_deadline<W: Future>(patience: Duration, work: W) -> W::Output {
     LEFT.scope(Cell::new(patience), work).await
+}
+
+/// Runs a request. Until [`set_requester`] is called, it takes the turns of [`Requester::Anyone`].
+pub(crate) async fn as_request<W: Future>(work: W) -> W::Output {
+    REQUESTER.scope(Cell::new(Requester::Anyone), work).await
+}
+
+/// Sets who made the request of this task.
+pub(crate) fn set_requester(requester: Requester) {
+    let _ = REQUESTER.try_with(|current| current.set(requester));
+}
+
+/// Who made the request of this task; the server outside of a request.
+pub(super) fn requester() -> Requester {
+    REQUESTER.try_with(Cell::get).unwrap_or(Requester::Server)
 }
 
 /// Waits for `waiting`, at most as long as the current request may still wait. Waits without a
@@ -67,6 +96,18 @@ mod tests {
         assert!(first && second);
         assert!(matches!(third, Err(StoreError::Unavailable(_))), "{third:?}");
         assert!(waited <= PATIENCE, "{waited:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_belongs_to_anyone_until_its_application_is_known() {
+        assert_eq!(requester(), Requester::Server);
+        as_request(async {
+            assert_eq!(requester(), Requester::Anyone);
+            set_requester(Requester::App(AppNo(7)));
+            assert_eq!(requester(), Requester::App(AppNo(7)));
+        })
+        .await;
+        assert_eq!(requester(), Requester::Server);
     }
 
     #[tokio::test(start_paused = true)]

@@ -54,7 +54,9 @@ use crate::store::postgres::{
 use crate::store::sql;
 use crate::store::sql::row::count_at;
 use crate::store::sql::{Connection, WriteScope, params};
-use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, RetryNo, Store, StoreError};
+use crate::store::{
+    AppNo, DeviceKey, DispatchNo, Operation, Requester, RetryNo, Store, StoreError,
+};
 
 /// The window of the mass-unregister guard, in responses of a provider.
 pub(crate) const GUARD_WINDOW: u32 = 1_000;
@@ -291,7 +293,10 @@ impl Store {
         rows_max: u32,
     ) -> Result<DeviceBatch, StoreError> {
         let query = AudienceQuery::of(dispatch);
-        self.read(move |connection| dispatch::read_batch(connection, &query, after, rows_max)).await
+        let read = move |connection: &Connection| {
+            dispatch::read_batch(connection, &query, after, rows_max)
+        };
+        self.read_audience(dispatch, read).await
     }
 
     /// Reads the devices of the key range `(from, to]` again.
@@ -302,10 +307,23 @@ impl Store {
         to: DeviceKey,
     ) -> Result<Vec<AudienceDevice>, StoreError> {
         let query = AudienceQuery::of(dispatch);
-        self.read(move |connection| {
+        let read = move |connection: &Connection| {
             devices_in_range(connection, &query, KeyRange { after: from, to }, None)
-        })
-        .await
+        };
+        self.read_audience(dispatch, read).await
+    }
+
+    /// Reads devices of an audience. If it has a condition, far more devices may be looked at than are
+    /// read, and the read takes the turn of the application.
+    async fn read_audience<T: Send + 'static>(
+        &self,
+        dispatch: &Dispatch,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match dispatch.condition {
+            Some(_) => self.read_long_for(Requester::App(dispatch.app), read).await,
+            None => self.read(read).await,
+        }
     }
 
     /// Finds the translation for each device: its place among `languages`. A device that no translation fits is

@@ -10,9 +10,10 @@ mod last_seen;
 mod named_ids;
 pub(super) mod register;
 mod row;
-mod tags;
+pub(in crate::store) mod tags;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use notify_core::{
@@ -27,7 +28,7 @@ use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::named_ids::{IdLists, NamedIds, without_ids};
 pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
-pub(super) use self::row::by_key;
+pub(super) use self::row::by_keys;
 pub(super) use self::row::{DEVICE_COLUMNS, DeviceRow, DeviceUpsert};
 use self::row::{DEVICES, REGISTERED, by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
@@ -171,7 +172,22 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Device>, StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.read(move |connection| list(connection, &seen, app, &filter, &page)).await
+        self.read_in_slices(None, move |connection, listing: Option<Listing>| {
+            let listing = match listing {
+                Some(listing) => listing,
+                None => {
+                    let listing = Listing::begin(connection, app, &filter, &page)?;
+                    if filter.condition.is_some() {
+                        // The search for the devices that meet it was the first slice.
+                        return Ok(ControlFlow::Continue(Some(listing)));
+                    }
+                    listing
+                }
+            };
+            let next = listing.next(connection, &seen)?;
+            Ok(next.map_continue(Some))
+        })
+        .await
     }
 
     /// Erases a device and everything that is stored about it. In the same transaction, its pending
@@ -244,7 +260,7 @@ impl Store {
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<TagSummary>, StoreError> {
-        self.read(move |connection| tags::list(connection, app, &page)).await
+        self.read_long(move |connection| tags::list(connection, app, &page)).await
     }
 
     /// Counts the devices that were created within `[from, to]`, by platform and current state.
@@ -257,7 +273,14 @@ impl Store {
         to: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<PlatformCount>, StoreError> {
-        self.read(move |connection| counts::count(connection, app, from, to, now)).await
+        self.read_in_slices(None, move |connection, counting: Option<counts::Counting>| {
+            let counting = match counting {
+                Some(counting) => counting,
+                None => counts::Counting::begin(connection, app, from, to, now)?,
+            };
+            Ok(counting.next(connection)?.map_continue(Some))
+        })
+        .await
     }
 
     /// Writes one batch of the buffered registration times, if the buffer is full.
@@ -295,9 +318,11 @@ pub(super) fn registered_at(
 
 // Reading devices back.
 
-/// The most devices that the first statement of a page reads. A device can have 100 KB, so the
-/// first devices show whether a second statement may read the rest at once.
+/// The most devices that the first slice of a page reads. A device can have 100 KB, so the first
+/// devices show whether later slices may read more at once.
 const DEVICES_AT_FIRST: i64 = 64;
+/// The most devices that one slice of a list reads.
+const DEVICES_PER_SLICE_MAX: i64 = 250;
 /// The most devices that one request for a state reads.
 pub(super) const DEVICES_SCANNED_MAX: i64 = 10_000;
 /// The most bytes of rows that one statement reads.
@@ -316,71 +341,6 @@ fn device(
     let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
     let mut others = OtherTables::read(connection, &[row.key.0])?;
     others.view(seen, row)
-}
-
-/// Lists devices in the order of their keys.
-fn list(
-    connection: &Connection,
-    seen: &LastSeenBuffer,
-    app: AppNo,
-    filter: &DeviceFilter,
-    page: &PageRequest,
-) -> Result<Page<Device>, StoreError> {
-    require_app(connection, app)?;
-    let cursors = CursorCodec { list: "devices", owner: app.0 };
-    let (first_platform, last_platform) = match filter.platform {
-        Some(platform) => (platform, platform),
-        None => (Platform::Android, Platform::ChatApp),
-    };
-    let begin = DeviceKey::before_first(app, first_platform).0;
-    let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
-    let last = DeviceKey::new(app, last_platform, SEQUENCE_MAX).0;
-    let mut listing = Listing {
-        connection,
-        seen,
-        state: filter.state,
-        tag_no: None,
-        page: PageBuilder::new(page),
-    };
-    if let Some(name) = &filter.tag {
-        listing.tag_no = tags::tag_no(connection, app, name)?;
-        if listing.tag_no.is_none() {
-            return Ok(listing.page.page(cursors));
-        }
-    }
-    let matching = filter.condition.as_ref().map(|condition| Matching {
-        condition: Arc::clone(&condition.condition),
-        tag: filter.tag.clone(),
-        at: condition.at,
-    });
-    if let Some(mut keys) = few_keys(connection, app, filter)? {
-        keys.retain(|key| *key > after && *key <= last);
-        if let Some(matching) = &matching {
-            keys = Matcher::new(connection, app, matching)?.which_match(&keys)?;
-        }
-        for key in keys {
-            listing.add_range(key - 1, key)?;
-        }
-        return Ok(listing.page.page(cursors));
-    }
-    if let Some(matching) = &matching {
-        let wanted = usize::try_from(listing.page.rows_wanted()).unwrap_or(0);
-        let matcher = Matcher::new(connection, app, matching)?;
-        let matched = matcher.next_matches(Keys { after, to: last }, wanted)?;
-        listing.add_keys(&matched.keys)?;
-        let mut listed = listing.page.page(cursors);
-        if listed.next.is_none() && matched.to < last {
-            listed.next = Some(cursors.encode_number(matched.to));
-        }
-        return Ok(listed);
-    }
-    let scanned_to = listing.scan_limit(after, last)?;
-    listing.add_range(after, scanned_to.unwrap_or(last))?;
-    let mut listed = listing.page.page(cursors);
-    if listed.next.is_none() {
-        listed.next = scanned_to.map(|key| cursors.encode_number(key));
-    }
-    Ok(listed)
 }
 
 /// The keys of the devices that have the address and the user of the filter, sorted; `None` if the filter
@@ -411,69 +371,156 @@ fn few_keys(
     Ok(keys)
 }
 
-/// A page of devices that is being read.
-struct Listing<'r> {
-    connection: &'r Connection,
-    seen: &'r LastSeenBuffer,
+/// A page of devices that is being read, in slices.
+struct Listing {
+    cursors: CursorCodec,
     state: Option<DeviceState>,
     /// The tag that the devices must have set to true. Its number is a constant of the statements,
     /// so that PostgreSQL can read the devices of the tag in the order of the index, without a sort.
     tag_no: Option<i64>,
     page: PageBuilder<Device>,
+    /// What is still to read.
+    rest: Rest,
+    /// Where the next page begins, unless the page is full before `rest` is read.
+    next: Option<i64>,
+    /// The most devices that the next slice reads.
+    rows_max: i64,
 }
 
-impl Listing<'_> {
-    /// Adds the devices of the key range `(after, last]` that match the filter, until the page is
-    /// full.
-    fn add_range(&mut self, after: i64, last: i64) -> Result<(), StoreError> {
-        let mut position = after;
-        // A small first read shows whether the page will be full by bytes.
-        let mut rows_max = DEVICES_AT_FIRST;
-        while self.page.rows_wanted() > 0 {
-            let wanted = self.page.rows_wanted().min(rows_max);
-            let Rows { rows, is_cut } = self.rows([position, last, wanted])?;
-            let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
-            let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
-            let mut others = OtherTables::read(self.connection, &keys)?;
-            for row in rows {
-                position = row.key.0;
-                self.page.add(position, others.view(self.seen, row)?)?;
-                if self.page.rows_wanted() <= 0 {
-                    return Ok(());
-                }
+/// The devices that a listing still has to read.
+enum Rest {
+    /// Those of a range of keys that match the filter.
+    Range(Keys),
+    /// Those with these keys that are in the wanted state. The keys are sorted.
+    Keys(VecDeque<i64>),
+}
+
+impl Listing {
+    /// Finds out which devices are to be read.
+    fn begin(
+        connection: &Connection,
+        app: AppNo,
+        filter: &DeviceFilter,
+        page: &PageRequest,
+    ) -> Result<Self, StoreError> {
+        require_app(connection, app)?;
+        let cursors = CursorCodec { list: "devices", owner: app.0 };
+        let (first_platform, last_platform) = match filter.platform {
+            Some(platform) => (platform, platform),
+            None => (Platform::Android, Platform::ChatApp),
+        };
+        let begin = DeviceKey::before_first(app, first_platform).0;
+        let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
+        let last = DeviceKey::new(app, last_platform, SEQUENCE_MAX).0;
+        let mut listing = Self {
+            cursors,
+            state: filter.state,
+            tag_no: None,
+            page: PageBuilder::new(page),
+            rest: Rest::Keys(VecDeque::new()),
+            next: None,
+            rows_max: DEVICES_AT_FIRST,
+        };
+        if let Some(name) = &filter.tag {
+            listing.tag_no = tags::tag_no(connection, app, name)?;
+            if listing.tag_no.is_none() {
+                return Ok(listing);
             }
-            if is_last {
+        }
+        let matching = filter.condition.as_ref().map(|condition| Matching {
+            condition: Arc::clone(&condition.condition),
+            tag: filter.tag.clone(),
+            at: condition.at,
+        });
+        if let Some(mut keys) = few_keys(connection, app, filter)? {
+            keys.retain(|key| *key > after && *key <= last);
+            if let Some(matching) = &matching {
+                keys = Matcher::new(connection, app, matching)?.which_match(&keys)?;
+            } else if let Some(tag_no) = listing.tag_no {
+                keys = tags::devices_with(connection, tag_no, &keys)?;
+            }
+            listing.rest = Rest::Keys(keys.into());
+        } else if let Some(matching) = &matching {
+            let wanted = usize::try_from(listing.page.rows_wanted()).unwrap_or(0);
+            let matcher = Matcher::new(connection, app, matching)?;
+            let matched = matcher.next_matches(Keys { after, to: last }, wanted)?;
+            listing.next = Some(matched.to).filter(|to| *to < last);
+            listing.rest = Rest::Keys(matched.keys.into());
+        } else {
+            listing.next = listing.scan_limit(connection, after, last)?;
+            listing.rest = Rest::Range(Keys { after, to: listing.next.unwrap_or(last) });
+        }
+        Ok(listing)
+    }
+
+    /// Adds the devices of the next slice.
+    fn next(
+        mut self,
+        connection: &Connection,
+        seen: &LastSeenBuffer,
+    ) -> Result<ControlFlow<Page<Device>, Self>, StoreError> {
+        let wanted = self.page.rows_wanted().min(self.rows_max);
+        let is_read = wanted <= 0
+            || match &mut self.rest {
+                Rest::Range(keys) => {
+                    let keys = *keys;
+                    let Rows { rows, is_cut } =
+                        self.rows(connection, [keys.after, keys.to, wanted])?;
+                    let is_last = !is_cut && (rows.len() as i64) < wanted;
+                    let after = rows.last().map_or(keys.after, |row| row.key.0);
+                    self.rest = Rest::Range(Keys { after, ..keys });
+                    self.add(connection, seen, rows)?;
+                    is_last
+                }
+                Rest::Keys(left) => {
+                    let slice: Vec<i64> = left.iter().copied().take(wanted as usize).collect();
+                    let Rows { rows, is_cut } = self.rows_of(connection, &slice)?;
+                    // If the rows are so large that the statement stopped early, it read some.
+                    let read_to = rows.last().map(|row| row.key.0).filter(|_| is_cut);
+                    let read_to = read_to.or(slice.last().copied()).unwrap_or(i64::MAX);
+                    self.add(connection, seen, rows)?;
+                    let Rest::Keys(left) = &mut self.rest else { unreachable!("it has keys") };
+                    left.drain(..left.partition_point(|key| *key <= read_to));
+                    left.is_empty()
+                }
+            };
+        if !is_read && self.page.rows_wanted() > 0 {
+            let may_grow = self.page.has_room_for_all();
+            self.rows_max = if may_grow { DEVICES_PER_SLICE_MAX } else { DEVICES_AT_FIRST };
+            return Ok(ControlFlow::Continue(self));
+        }
+        let mut listed = self.page.page(self.cursors);
+        if listed.next.is_none() {
+            listed.next = self.next.map(|key| self.cursors.encode_number(key));
+        }
+        Ok(ControlFlow::Break(listed))
+    }
+
+    /// Adds devices to the page, until it is full.
+    fn add(
+        &mut self,
+        connection: &Connection,
+        seen: &LastSeenBuffer,
+        rows: Vec<DeviceRow>,
+    ) -> Result<(), StoreError> {
+        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
+        let mut others = OtherTables::read(connection, &keys)?;
+        for row in rows {
+            if self.page.rows_wanted() <= 0 {
                 return Ok(());
             }
-            rows_max = if self.page.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
+            self.page.add(row.key.0, others.view(seen, row)?)?;
         }
         Ok(())
     }
 
-    /// Adds the devices with these keys that are in the wanted state, until the page is full. `keys` are
-    /// sorted.
-    fn add_keys(&mut self, keys: &[i64]) -> Result<(), StoreError> {
+    /// Reads the devices with these keys that are in the wanted state.
+    fn rows_of(&self, connection: &Connection, keys: &[i64]) -> Result<Rows, StoreError> {
         let sql = format!(
             "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES} where d.key in {NUMBERS} {} order by d.key",
             self.state_condition()
         );
-        for keys in keys.chunks(DEVICES_AT_FIRST as usize) {
-            let Rows { rows, is_cut } = read_rows(self.connection, &sql, [list_of(keys)])?;
-            let read_to = rows.last().map(|row| row.key.0);
-            let mut others = OtherTables::read(self.connection, keys)?;
-            for row in rows {
-                if self.page.rows_wanted() <= 0 {
-                    return Ok(());
-                }
-                self.page.add(row.key.0, others.view(self.seen, row)?)?;
-            }
-            if let Some(read_to) = read_to.filter(|_| is_cut) {
-                // The rows are so large that the statement stopped early.
-                let rest = &keys[keys.partition_point(|key| *key <= read_to)..];
-                self.add_keys(rest)?;
-            }
-        }
-        Ok(())
+        read_rows(connection, &sql, [list_of(keys)])
     }
 
     /// The condition on the state of the devices.
@@ -488,7 +535,11 @@ impl Listing<'_> {
 
     /// Reads the first devices of the key range `(after, last]` that match the filter, at most
     /// `wanted`.
-    fn rows(&self, [after, last, wanted]: [i64; 3]) -> Result<Rows, StoreError> {
+    fn rows(
+        &self,
+        connection: &Connection,
+        [after, last, wanted]: [i64; 3],
+    ) -> Result<Rows, StoreError> {
         let of_state = self.state_condition();
         match self.tag_no {
             None => {
@@ -496,7 +547,7 @@ impl Listing<'_> {
                     "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES}
                      where d.key > ?1 and d.key <= ?2 {of_state} order by d.key limit ?3"
                 );
-                read_rows(self.connection, &sql, [after, last, wanted])
+                read_rows(connection, &sql, [after, last, wanted])
             }
             Some(tag_no) => {
                 let sql = format!(
@@ -505,7 +556,7 @@ impl Listing<'_> {
                      and dt.device_key > ?1 and dt.device_key <= ?2
                      and d.key = dt.device_key {of_state} order by dt.device_key limit ?3"
                 );
-                read_rows(self.connection, &sql, [after, last, wanted, tag_no])
+                read_rows(connection, &sql, [after, last, wanted, tag_no])
             }
         }
     }
@@ -513,21 +564,24 @@ impl Listing<'_> {
     /// The last device that the request reads in the key range `(after, last]`; `None` if it reads
     /// the whole range. Only a search for a state has a limit: it may read many devices for each
     /// one that it finds.
-    fn scan_limit(&self, after: i64, last: i64) -> Result<Option<i64>, StoreError> {
+    fn scan_limit(
+        &self,
+        connection: &Connection,
+        after: i64,
+        last: i64,
+    ) -> Result<Option<i64>, StoreError> {
         if self.state.is_none() {
             return Ok(None);
         }
         let scanned_before = DEVICES_SCANNED_MAX - 1;
         let limit = match self.tag_no {
-            None => self
-                .connection
+            None => connection
                 .prepare_cached(
                     "select key from devices where key > ?1 and key <= ?2
                      order by key limit 1 offset ?3",
                 )?
                 .query_row([after, last, scanned_before], |row| row.get(0)),
-            Some(tag_no) => self
-                .connection
+            Some(tag_no) => connection
                 .prepare_cached(
                     "select device_key from device_tags
                      where tag_no = ?4 and device_key > ?1 and device_key <= ?2

@@ -194,7 +194,7 @@ impl Store {
     /// Reads how the newest iOS devices of an application were registered, at most
     /// [`DEVICES_SAMPLED_MAX`].
     pub async fn ios_devices(&self, app: AppId) -> Result<IosDevices, StoreError> {
-        self.read(move |connection| {
+        self.read_long(move |connection| {
             let no = app_no(connection, app)?;
             ios_devices(connection, no)
         })

@@ -48,6 +48,7 @@ mod user;
 mod web;
 mod webhook;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -107,15 +108,18 @@ pub use self::webhook::{
     WEBHOOK_DISABLED, WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
     WebhookWork,
 };
-pub(crate) use deadline::{before_deadline, with_deadline};
+pub(crate) use deadline::{Requester, as_request, before_deadline, set_requester, with_deadline};
 pub use operation::Operation;
 
+use self::deadline::requester;
 use self::device::{LastSeenBuffer, UnchangedHeuristic};
 use self::postgres::{SetWriters, WriteSet};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
-use self::sql::{Connection, FileMissing, Listeners, ReadScope, Readers, WriteScope, Writer};
+use self::sql::{
+    Connection, FileMissing, Length, Listeners, ReadScope, Readers, WriteScope, Writer,
+};
 
 /// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
@@ -211,13 +215,63 @@ impl Store {
         self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Runs the reads of `work` on a read-only connection. All of them see the same snapshot.
+    /// The number of statements that writes have run so far, without those of sets.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn statements_written(&self) -> u64 {
+        self.writer.statements.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Runs the reads of `work` on a read-only connection. All of them see the same snapshot. They look
+    /// at a few rows; reads that look at more use [`Store::read_long`] or [`Store::read_in_slices`].
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.readers.read(ReadScope::Snapshot, work)
+        self.readers.read(requester(), Length::Short, ReadScope::Snapshot, work)
+    }
+
+    /// As [`Store::read`], for a read that looks at many rows but never at more than a bounded number,
+    /// such as a page of a list. It waits for the turn of the requester among such reads.
+    fn read_long<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.read_long_for(requester(), work)
+    }
+
+    /// As [`Store::read_long`], on behalf of a requester.
+    fn read_long_for<T, F>(
+        &self,
+        requester: Requester,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.readers.read(requester, Length::Long, ReadScope::Snapshot, work)
+    }
+
+    /// Reads in slices: calls `slice` with the state of the slice before, until it breaks with the
+    /// answer. Each slice looks at a bounded number of rows and waits for its turn, so others read
+    /// between two slices. Each slice sees a snapshot of its own.
+    async fn read_in_slices<S, T, F>(&self, begin: S, slice: F) -> Result<T, StoreError>
+    where
+        S: Send + 'static,
+        T: Send + 'static,
+        F: Fn(&Connection, S) -> Result<ControlFlow<T, S>, StoreError> + Send + Sync + 'static,
+    {
+        let slice = Arc::new(slice);
+        let mut state = begin;
+        loop {
+            let slice = Arc::clone(&slice);
+            match self.read_long(move |connection| slice(connection, state)).await? {
+                ControlFlow::Continue(next) => state = next,
+                ControlFlow::Break(answer) => return Ok(answer),
+            }
+        }
     }
 
     /// Runs one statement that reads. It sees one snapshot without a transaction, which saves two
@@ -227,7 +281,7 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.readers.read(ReadScope::Statement, work)
+        self.readers.read(requester(), Length::Short, ReadScope::Statement, work)
     }
 
     /// Runs a write in a transaction, and returns once its commit is durable. The write may change

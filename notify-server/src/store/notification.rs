@@ -1,11 +1,10 @@
 //! Notifications: accepting and canceling them. `notification/` reads them back.
 
+mod count;
 mod deliveries;
 mod facts;
 mod read;
 mod users;
-
-use std::sync::Arc;
 
 use notify_core::{
     CampaignRef, CanaryPlan, Condition, Delivery, DeviceId, NewPoll, Notification,
@@ -16,6 +15,7 @@ use notify_core::{
 
 use serde::Serialize;
 
+use self::count::Counting;
 pub use self::deliveries::DeliveryFilter;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
@@ -207,7 +207,7 @@ impl Store {
         status: Option<NotificationStatus>,
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError> {
-        self.read(move |connection| read::list(connection, app, status, &page)).await
+        self.read_long(move |connection| read::list(connection, app, status, &page)).await
     }
 
     /// Lists the deliveries of a notification in the order of platform and device key. The list
@@ -221,7 +221,8 @@ impl Store {
         filter: DeliveryFilter,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.read(move |connection| deliveries::list(connection, app, &id, filter, &page)).await
+        self.read_long(move |connection| deliveries::list(connection, app, &id, filter, &page))
+            .await
     }
 
     /// Lists the users that a notification names, and whether they were reached. With a state, a page
@@ -233,7 +234,7 @@ impl Store {
         state: Option<UserState>,
         page: PageRequest,
     ) -> Result<Page<NotificationUser>, StoreError> {
-        self.read(move |connection| users::list(connection, app, &id, state, &page)).await
+        self.read_long(move |connection| users::list(connection, app, &id, state, &page)).await
     }
 
     /// Reads the facts about one notification and one device.
@@ -247,7 +248,9 @@ impl Store {
     }
 
     /// Counts the devices that an audience has now, by platform. Reads counters where they exist,
-    /// and otherwise scans a bounded number of devices.
+    /// and otherwise scans a bounded number of devices, in slices. Devices that change between two
+    /// slices count as they were or as they are. Few named devices without a condition are counted with
+    /// one short read, because every request that names devices is checked with such a count.
     pub async fn reach(
         &self,
         app: AppNo,
@@ -255,11 +258,11 @@ impl Store {
         condition: Option<Condition>,
         at: Timestamp,
     ) -> Result<Reached, StoreError> {
-        let condition = condition.map(Arc::new);
-        self.read(move |connection| {
-            facts::count(connection, app, &recipients, condition.as_ref(), at)
-        })
-        .await
+        let counting = Counting::new(app, recipients, condition, at);
+        if counting.is_short() {
+            return self.read(move |connection| counting.finish(connection)).await;
+        }
+        self.read_in_slices(counting, |connection, counting| counting.next(connection)).await
     }
 
     /// Stores the response of a preview for replay, if the request has an idempotency key. A

@@ -2,7 +2,7 @@
 
 use notify_core::{Condition, SEGMENTS_MAX, Segment, SegmentName, Timestamp};
 
-use crate::store::device::attributes;
+use crate::store::device::{attributes, tags};
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{count_at, require_app};
@@ -74,22 +74,12 @@ impl Store {
         let (tags, attributes) = (condition.tags().to_vec(), condition.attributes().to_vec());
         self.read(move |connection| {
             let used = attributes::numbers_of(connection, app, &attributes)?;
-            let mut unused = UnusedNames {
-                tags: Vec::new(),
-                attributes: attributes
-                    .into_iter()
-                    .filter(|name| !used.contains_key(name))
-                    .collect(),
-            };
-            for tag in tags {
-                let is_used = connection
-                    .prepare_cached("select 1 from tags where app_no = ?1 and name = ?2")?
-                    .exists(params![app.0, tag])?;
-                if !is_used {
-                    unused.tags.push(tag);
-                }
-            }
-            Ok(unused)
+            let names: Vec<&str> = tags.iter().map(String::as_str).collect();
+            let on_devices = tags::numbers_of(connection, app, &names)?;
+            let attributes = attributes.into_iter().filter(|name| !used.contains_key(name));
+            let attributes = attributes.collect();
+            let tags = tags.into_iter().filter(|name| !on_devices.contains_key(name)).collect();
+            Ok(UnusedNames { tags, attributes })
         })
         .await
     }
@@ -100,7 +90,7 @@ impl Store {
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<Segment>, StoreError> {
-        self.read(move |connection| list(connection, app, &page)).await
+        self.read_long(move |connection| list(connection, app, &page)).await
     }
 
     /// Deletes a segment. Notifications that were accepted with it have a copy of its condition.

@@ -1,13 +1,14 @@
 //! Users: the people of an application, and the devices that they are logged in on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 
 use notify_core::{
     AttributeChanges, DeviceId, Success, Timestamp, USERS_DEVICES_MAX, User, UserDevice, UserId,
 };
 
 use crate::store::device::erase;
-use crate::store::device::{DeviceRow, by_key, key_by_id};
+use crate::store::device::{DeviceRow, by_keys, key_by_id};
 use crate::store::device::{attributes, inbound};
 use crate::store::erased_ids::{self, ErasedId, Kind};
 use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
@@ -127,8 +128,7 @@ impl Store {
             let user = number_or_insert(tx, app, &id, at)?;
             tx.prepare_cached("update users set updated_at = max(updated_at, ?2) where no = ?1")?
                 .execute([user.0, at.as_ms()])?;
-            let devices = devices_of(tx, user)?;
-            attributes::change_of_user(tx, app, user, &devices, &changes)?;
+            attributes::change_of_user(tx, app, user, &changes)?;
             read(tx, app, &id)
         })
         .await
@@ -149,7 +149,14 @@ impl Store {
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<User>, StoreError> {
-        self.read(move |connection| list(connection, app, &page)).await
+        self.read_in_slices(None, move |connection, listing: Option<Listing>| {
+            let listing = match listing {
+                Some(listing) => listing,
+                None => Listing::begin(connection, app, &page)?,
+            };
+            Ok(listing.next(connection)?.map_continue(Some))
+        })
+        .await
     }
 
     /// Erases a user. Its devices are erased too, or logged out if `keep_devices` is set. From then on, no
@@ -393,15 +400,14 @@ pub(super) fn devices_of(
 
 /// Reads the devices of a user, in the order of their keys.
 fn rows_of(connection: &Connection, user: UserNo) -> Result<Vec<DeviceRow>, StoreError> {
-    let mut rows = Vec::new();
-    for key in devices_of(connection, user)? {
-        rows.extend(by_key(connection, key)?);
-    }
-    Ok(rows)
+    by_keys(connection, &devices_of(connection, user)?)
 }
 
-/// The number of users of a list whose devices and attributes are read first.
+/// The most users of the first slice of a list. A user can take up to 300 KB, so the first users show whether
+/// later slices may read more at once.
 const USERS_AT_FIRST: usize = 64;
+/// The most users of one slice of a list.
+const USERS_PER_SLICE_MAX: usize = 250;
 
 /// The columns that [`UserRow::read`] reads.
 const USER_COLUMNS: &str = "no, user_id, created_at, updated_at";
@@ -448,22 +454,29 @@ fn user_devices(
     connection: &Connection,
     users: &[i64],
 ) -> Result<HashMap<i64, Vec<UserDevice>>, StoreError> {
+    let users: Vec<UserNo> = users.iter().copied().map(UserNo).collect();
+    let user_by_key: HashMap<i64, i64> = devices_of_users(connection, &users)?
+        .into_iter()
+        .map(|(key, user)| (key.0, user.0))
+        .collect();
     let mut devices = HashMap::<i64, Vec<UserDevice>>::new();
-    if users.is_empty() {
+    if user_by_key.is_empty() {
         return Ok(devices);
     }
+    // Not one statement: PostgreSQL would join all devices while it takes their table for empty.
+    let keys: Vec<&i64> = user_by_key.keys().collect();
     let mut statement = connection.prepare_cached(&format!(
-        "select f.user_no, d.key, d.device_id, d.push_disabled = 0 and d.dead_at is null
-         from device_fields f cross join devices d
-         where f.user_no in {NUMBERS} and d.key = f.key order by d.key"
+        "select key, device_id, push_disabled = 0 and dead_at is null
+         from devices where key in {NUMBERS} order by key"
     ))?;
-    for row in statement.query_map([list_of(users)], |row| {
-        let platform = DeviceKey(row.get(1)?).platform();
-        Ok((row.get::<i64>(0)?, platform, row.get::<String>(2)?, row.get::<bool>(3)?))
+    for row in statement.query_map([list_of(&keys)], |row| {
+        Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get::<bool>(2)?))
     })? {
-        let (user, platform, id, enabled) = row?;
-        let device_id = DeviceId::new(id).map_err(internal)?;
-        devices.entry(user).or_default().push(UserDevice { device_id, platform, enabled });
+        let (key, id, enabled) = row?;
+        let Some(user) = user_by_key.get(&key) else { continue };
+        let (device_id, platform) =
+            (DeviceId::new(id).map_err(internal)?, DeviceKey(key).platform());
+        devices.entry(*user).or_default().push(UserDevice { device_id, platform, enabled });
     }
     Ok(devices)
 }
@@ -479,31 +492,47 @@ fn read(connection: &Connection, app: AppNo, id: &UserId) -> Result<User, StoreE
     views(connection, vec![row])?.pop().map(|(_, user)| user).ok_or(StoreError::NotFound)
 }
 
-fn list(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Page<User>, StoreError> {
-    require_app(connection, app)?;
-    let cursors = CursorCodec { list: "users", owner: app.0 };
-    let after = cursors.decode_number(page)?.unwrap_or_else(|| app.key_prefix());
-    let rows = connection
-        .prepare_cached(&format!(
-            "select {USER_COLUMNS} from users where app_no = ?1 and no > ?2 order by no limit ?3"
-        ))?
-        .query_map([app.0, after, rows_wanted(page)], UserRow::read)?
-        .collect::<Result<Vec<_>, _>>()?;
-    // A user can take up to 300 KB, so the size of the first users decides whether the rest is read at once.
-    let mut builder = PageBuilder::new(page);
-    let mut rows = rows.into_iter();
-    let mut rows_max = USERS_AT_FIRST;
-    while builder.rows_wanted() > 0 {
-        let chunk: Vec<UserRow> = rows.by_ref().take(rows_max).collect();
-        if chunk.is_empty() {
-            break;
-        }
-        for (no, user) in views(connection, chunk)? {
-            if builder.rows_wanted() > 0 {
-                builder.add(no.0, user)?;
+/// A page of users that is being read, in slices.
+struct Listing {
+    cursors: CursorCodec,
+    page: PageBuilder<User>,
+    /// The users whose devices and attributes are still to read.
+    rest: VecDeque<UserRow>,
+    /// The most users of the next slice.
+    users_max: usize,
+}
+
+impl Listing {
+    /// Finds the users of the page.
+    fn begin(connection: &Connection, app: AppNo, page: &PageRequest) -> Result<Self, StoreError> {
+        require_app(connection, app)?;
+        let cursors = CursorCodec { list: "users", owner: app.0 };
+        let after = cursors.decode_number(page)?.unwrap_or_else(|| app.key_prefix());
+        let rest = connection
+            .prepare_cached(&format!(
+                "select {USER_COLUMNS} from users where app_no = ?1 and no > ?2 order by no limit ?3"
+            ))?
+            .query_map([app.0, after, rows_wanted(page)], UserRow::read)?
+            .collect::<Result<_, _>>()?;
+        Ok(Self { cursors, page: PageBuilder::new(page), rest, users_max: USERS_AT_FIRST })
+    }
+
+    /// Adds the users of the next slice.
+    fn next(
+        mut self,
+        connection: &Connection,
+    ) -> Result<ControlFlow<Page<User>, Self>, StoreError> {
+        let slice: Vec<UserRow> = self.rest.drain(..self.rest.len().min(self.users_max)).collect();
+        for (no, user) in views(connection, slice)? {
+            if self.page.rows_wanted() > 0 {
+                self.page.add(no.0, user)?;
             }
         }
-        rows_max = if builder.has_room_for_all() { usize::MAX } else { USERS_AT_FIRST };
+        if self.rest.is_empty() || self.page.rows_wanted() <= 0 {
+            return Ok(ControlFlow::Break(self.page.page(self.cursors)));
+        }
+        let may_grow = self.page.has_room_for_all();
+        self.users_max = if may_grow { USERS_PER_SLICE_MAX } else { USERS_AT_FIRST };
+        Ok(ControlFlow::Continue(self))
     }
-    Ok(builder.page(cursors))
 }

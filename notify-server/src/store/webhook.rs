@@ -366,7 +366,7 @@ impl Store {
         webhook: WebhookId,
         page: PageRequest,
     ) -> Result<Page<WebhookAttempt>, StoreError> {
-        self.read(move |connection| message::list(connection, app, webhook, &page)).await
+        self.read_long(move |connection| message::list(connection, app, webhook, &page)).await
     }
 
     /// Reads the work for enabled webhooks of active applications.

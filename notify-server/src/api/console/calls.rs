@@ -19,7 +19,7 @@ use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::Router;
 use crate::api::routes::routes;
 use crate::store::audit::{discard_pending, record_next_write};
-use crate::store::{AppAccess, AppNo};
+use crate::store::{AppAccess, AppNo, set_requester};
 
 /// The endpoints of the API.
 static API: LazyLock<Router> = LazyLock::new(|| Router::new(routes()));
@@ -207,6 +207,7 @@ impl Visit {
             address: self.ctx.address,
             request_id: self.ctx.request_id.clone(),
         };
+        set_requester(ctx.caller.requester());
         if !matches!(ctx.parts.method, Method::GET | Method::HEAD) {
             let operator = Operator {
                 key: &self.session.access.key,

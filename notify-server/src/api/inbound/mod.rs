@@ -164,6 +164,11 @@ fn app_id(segment: &str) -> Option<AppId> {
 }
 
 impl InboundWebhook {
+    /// The application whose webhook it is.
+    pub(crate) fn app(&self) -> AppNo {
+        self.app
+    }
+
     /// The application, if the head alone authenticates a call. `None` for Messenger, which signs
     /// the body.
     pub(crate) fn authenticated_app(&self) -> Option<AppNo> {

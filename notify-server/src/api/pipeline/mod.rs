@@ -41,7 +41,7 @@ use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::server::{RequestStream, ResponseBody, network};
 use crate::store::audit::{record_next_write, with_audit};
-use crate::store::with_deadline;
+use crate::store::{as_request, set_requester, with_deadline};
 
 /// How long one request waits for storage, over all its operations; then it gets 503. The limit is
 /// below the five seconds after which a health check of an unavailable database fails.
@@ -118,6 +118,7 @@ impl Pipeline {
             self.check_not_stopping(request.uri().path())?;
             let caller = self.authenticate(request.headers(), request.uri().path(), site).await?;
             web_origin = caller.web_origin().cloned();
+            set_requester(caller.requester());
             self.rate_limits.check(&caller, &route, client)?;
             if web_origin.is_some() && method == Method::OPTIONS {
                 return web_origin::preflight(&route);
@@ -127,6 +128,7 @@ impl Pipeline {
             scopes::check(&caller, endpoint)?;
             let (parts, incoming) = request.into_parts();
             let caller = self.inbound.authenticate(&self.api, caller, &parts).await?;
+            set_requester(caller.requester());
             let owner = Owner::of(&caller, client);
             response_memory = Some(self.reserve_response(&method, owner).await?);
             let body = self.read_body(&method, incoming, &caller, owner).await?;
@@ -146,7 +148,7 @@ impl Pipeline {
             }
             endpoint.call(ctx).await
         };
-        let steps = with_audit(with_deadline(STORAGE_TIMEOUT, steps));
+        let steps = with_audit(as_request(with_deadline(STORAGE_TIMEOUT, steps)));
         let handled = AssertUnwindSafe(steps).catch_unwind().await;
         let handled = handled.unwrap_or_else(|panic| Err(ApiError::from_panic(&*panic)));
         let result = self.count_auth_failure(handled, client);

@@ -68,6 +68,7 @@ macro_rules! set_contract {
 mod app_devices;
 mod apps;
 mod audiences;
+mod availability;
 mod breakers;
 pub(in crate::store) mod campaigns;
 mod canaries;

@@ -13,20 +13,30 @@ use notify_core::{
 };
 
 use super::field_filter::FieldFilter;
-use crate::store::device::attributes;
+use crate::store::device::{attributes, tags};
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError};
 
 /// The most devices that one batch looks at.
 pub(in crate::store) const KEYS_PER_BATCH_MAX: usize = 20_000;
+/// The most devices that one batch looks at, times the lists that are read for each. A condition with
+/// many tags has smaller batches, so that each takes a few tens of milliseconds.
+const READS_PER_BATCH_MAX: usize = 120_000;
+/// The number of lists of tags that cost as much as the attributes of a device.
+const READS_OF_ATTRIBUTES: usize = 8;
+/// The fewest devices that one batch looks at.
+const KEYS_PER_BATCH_MIN: usize = 500;
 /// The most devices that one slice of a batch reads. A slice is read with a few statements.
 const KEYS_PER_SLICE_MAX: usize = 4_000;
 /// The most devices that the first slice reads if later ones can leave out what failed in it.
 const KEYS_PER_FIRST_SLICE_MAX: usize = 500;
 /// The most posting lists of a cover. A condition with more of them is covered by the platform.
 const POSTINGS_MAX: usize = 100;
-/// The most devices of a posting list that are counted, to compare covers.
+/// The most devices of posting lists that are counted, to compare covers. They are divided among the
+/// covers.
 const DEVICES_COUNTED_MAX: i64 = 20_000;
+/// The most devices of a posting list that are counted if there are many covers.
+const DEVICES_COUNTED_MIN: i64 = 1_000;
 /// Devices are read as a range of keys if at most this many keys lie in the range for each device.
 /// Otherwise each is looked up.
 const KEYS_PER_DEVICE_IN_RANGE_MAX: i64 = 4;
@@ -61,7 +71,7 @@ pub(in crate::store) struct Matched {
 
 /// A list of devices in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Posting {
+pub(in crate::store) enum Posting {
     /// The devices that have a tag set to true.
     Tag(i64),
     /// The devices that have a value of an attribute.
@@ -70,7 +80,7 @@ enum Posting {
 
 /// The lists that together contain every device that meets a condition; `None` if these are all
 /// devices of the platform.
-type Cover = Option<Vec<Posting>>;
+pub(in crate::store) type Cover = Option<Vec<Posting>>;
 
 /// A condition whose tags and attributes are resolved to numbers.
 pub(in crate::store) struct Matcher<'c> {
@@ -120,31 +130,46 @@ impl<'c> Matcher<'c> {
         matching: &'c Matching,
     ) -> Result<Self, StoreError> {
         let condition = &matching.condition;
-        let mut tags = Vec::new();
-        for name in condition.tags().iter().chain(&matching.tag) {
-            let no = connection
-                .prepare_cached("select no from tags where app_no = ?1 and name = ?2")?
-                .query_row(params![app.0, name], |row| row.get(0))
-                .optional()?;
-            tags.push(no);
-        }
+        let names: Vec<&str> =
+            condition.tags().iter().chain(&matching.tag).map(String::as_str).collect();
+        let known = tags::numbers_of(connection, app, &names)?;
+        let tags = names.iter().map(|name| known.get(*name).copied()).collect();
         let numbers = attributes::numbers_of(connection, app, condition.attributes())?;
         let attributes =
             condition.attributes().iter().map(|name| numbers.get(name).copied()).collect();
         Ok(Self { connection, matching, tags, attributes })
     }
 
+    /// The most devices that one batch looks at: [`KEYS_PER_BATCH_MAX`], or fewer if the condition reads
+    /// many lists.
+    pub(in crate::store) fn keys_per_batch(&self) -> usize {
+        let of_attributes = if self.attributes.is_empty() { 0 } else { READS_OF_ATTRIBUTES };
+        let reads = 1 + self.tags.len() + of_attributes;
+        (READS_PER_BATCH_MAX / reads).clamp(KEYS_PER_BATCH_MIN, KEYS_PER_BATCH_MAX)
+    }
+
     /// Finds the devices of a range that meet the condition, from its beginning: at most `wanted`,
-    /// and at most [`KEYS_PER_BATCH_MAX`] are looked at.
+    /// and at most [`Matcher::keys_per_batch`] are looked at.
     pub(in crate::store) fn next_matches(
         &self,
         keys: Keys,
         wanted: usize,
     ) -> Result<Matched, StoreError> {
-        let cover = self.cover(keys)?;
+        self.next_matches_in(&self.cover(keys)?, keys, wanted)
+    }
+
+    /// As [`Matcher::next_matches`], with a cover that was chosen before.
+    pub(in crate::store) fn next_matches_in(
+        &self,
+        cover: &Cover,
+        keys: Keys,
+        wanted: usize,
+    ) -> Result<Matched, StoreError> {
+        let looked_at_max = self.keys_per_batch();
+        let slice_max = KEYS_PER_SLICE_MAX.min(looked_at_max);
         let mut matched = Matched { to: keys.after, ..Matched::default() };
         let mut filter = FieldFilter::new(&self.matching.condition, self.matching.at);
-        let mut limit = wanted.clamp(1, KEYS_PER_SLICE_MAX);
+        let mut limit = wanted.clamp(1, slice_max);
         if cover.is_none() && filter.can_learn() {
             limit = limit.min(KEYS_PER_FIRST_SLICE_MAX);
         }
@@ -172,12 +197,12 @@ impl<'c> Matcher<'c> {
             }
             let is_done = matched.to >= keys.to
                 || matched.keys.len() >= wanted
-                || matched.looked_at >= KEYS_PER_BATCH_MAX;
+                || matched.looked_at >= looked_at_max;
             if is_done {
                 return Ok(matched);
             }
             let next = if most_match { wanted - matched.keys.len() } else { 2 * limit };
-            limit = next.min(KEYS_PER_SLICE_MAX);
+            limit = next.min(slice_max);
         }
     }
 
@@ -299,7 +324,7 @@ impl<'c> Matcher<'c> {
 
 impl Matcher<'_> {
     /// The cover of the condition and the additional tag.
-    fn cover(&self, keys: Keys) -> Result<Cover, StoreError> {
+    pub(in crate::store) fn cover(&self, keys: Keys) -> Result<Cover, StoreError> {
         let of_condition = self.cover_of(self.matching.condition.root(), keys)?;
         let of_tag = self.matching.tag.as_ref().map(|_| self.posting_of_tag(self.tags.len() - 1));
         self.cheapest(of_condition.into_iter().chain(of_tag).collect(), keys)
@@ -349,11 +374,17 @@ impl Matcher<'_> {
         if covers.len() <= 1 {
             return Ok(covers.pop());
         }
-        let mut best = None;
+        let counted_max = (DEVICES_COUNTED_MAX / covers.len() as i64).max(DEVICES_COUNTED_MIN);
+        let mut best: Option<(i64, Vec<Posting>)> = None;
         for postings in covers {
+            // A cover that has as many devices as the best one is not better.
+            let most = best.as_ref().map_or(counted_max, |(fewest, _)| *fewest);
             let mut devices = 0;
             for posting in &postings {
-                devices += self.count(posting, keys)?;
+                devices += self.count(posting, keys, counted_max.min(most - devices))?;
+                if devices >= most {
+                    break;
+                }
             }
             if best.as_ref().is_none_or(|(fewest, _)| devices < *fewest) {
                 best = Some((devices, postings));
@@ -362,8 +393,8 @@ impl Matcher<'_> {
         Ok(best.map(|(_, postings)| postings))
     }
 
-    /// Counts the devices of a list in a range, up to [`DEVICES_COUNTED_MAX`].
-    fn count(&self, posting: &Posting, keys: Keys) -> Result<i64, StoreError> {
+    /// Counts the devices of a list in a range, up to `most`.
+    fn count(&self, posting: &Posting, keys: Keys, most: i64) -> Result<i64, StoreError> {
         let read = |row: &Row<'_>| row.get::<i64>(0);
         let count = match posting {
             Posting::Tag(no) => self
@@ -372,7 +403,7 @@ impl Matcher<'_> {
                     "select count(*) from (select 1 from device_tags
                      where tag_no = ?1 and device_key > ?2 and device_key <= ?3 limit ?4) found",
                 )?
-                .query_row([*no, keys.after, keys.to, DEVICES_COUNTED_MAX], read)?,
+                .query_row([*no, keys.after, keys.to, most], read)?,
             Posting::Value { attribute, value } => self
                 .connection
                 .prepare_cached(
@@ -380,10 +411,7 @@ impl Matcher<'_> {
                      where attribute = ?1 and value = ?5
                      and device_key > ?2 and device_key <= ?3 limit ?4) found",
                 )?
-                .query_row(
-                    params![*attribute, keys.after, keys.to, DEVICES_COUNTED_MAX, value],
-                    read,
-                )?,
+                .query_row(params![*attribute, keys.after, keys.to, most, value], read)?,
         };
         Ok(count)
     }

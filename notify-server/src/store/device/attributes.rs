@@ -2,14 +2,15 @@
 //! own values, and copies of the values of its user, so that devices can be found by value without
 //! reading users.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use notify_core::{ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Attributes};
+use serde::Serialize;
 
 use crate::store::sql::error::internal;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, OptionalExtension, list_of, params};
-use crate::store::{AppNo, DeliveryChange, DeviceKey, SEQ_MAX, StoreError, UserNo};
+use crate::store::sql::{Connection, NUMBERS, PAIRS, TEXTS, list_of, params};
+use crate::store::{AppNo, DeliveryChange, DeviceKey, SEQ_MAX, StoreError, UserNo, user};
 
 /// The most names of attributes of an application. A name that no device and no user has any more is
 /// removed when another one needs the room.
@@ -20,6 +21,8 @@ const NAMES_REMOVED_MAX: i64 = 1_000;
 /// same numbers, so the values may be those of others. A number with more values counts as used.
 const VALUES_SEEN_MAX: i64 = 100;
 
+// A change takes a fixed number of statements, however many attributes and devices it has.
+
 /// Changes a device's own attributes.
 pub(super) fn change_of_device(
     tx: &mut WriteTx<'_>,
@@ -27,27 +30,20 @@ pub(super) fn change_of_device(
     user: Option<UserNo>,
     changes: &AttributeChanges,
 ) -> Result<(), StoreError> {
-    for (name, value) in &changes.0 {
-        match value {
-            Some(value) => {
-                let attribute = number_or_insert(tx, key.app(), name)?;
-                tx.prepare_cached(
-                    "insert into device_attributes (device_key, attribute, value, own)
-                     values (?1, ?2, ?3, 1) on conflict (device_key, attribute) do update
-                     set value = excluded.value, own = 1",
-                )?
-                .execute(params![key.0, attribute, value.to_stored()])?;
-            }
-            None => {
-                if let Some(attribute) = number_of(tx, key.app(), name)? {
-                    tx.prepare_cached(
-                        "delete from device_attributes
-                         where device_key = ?1 and attribute = ?2 and own = 1",
-                    )?
-                    .execute([key.0, attribute])?;
-                }
-            }
-        }
+    let changes = NumberedChanges::of(tx, key.app(), changes)?;
+    if !changes.set.is_empty() {
+        tx.prepare_cached(&format!(
+            "insert into device_attributes (device_key, attribute, value, own)
+             select ?2, number, text, 1 from {PAIRS} pairs where true
+             on conflict (device_key, attribute) do update set value = excluded.value, own = 1"
+        ))?
+        .execute(params![list_of(&changes.set), key.0])?;
+    }
+    if !changes.removed.is_empty() {
+        tx.prepare_cached(&format!(
+            "delete from device_attributes where attribute in {NUMBERS} and device_key = ?2 and own = 1"
+        ))?
+        .execute(params![list_of(&changes.removed), key.0])?;
     }
     let own: i64 = tx
         .prepare_cached("select count(*) from device_attributes where device_key = ?1 and own = 1")?
@@ -65,52 +61,110 @@ pub(in crate::store) fn change_of_user(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     user: UserNo,
-    devices: &[DeviceKey],
     changes: &AttributeChanges,
 ) -> Result<(), StoreError> {
-    for (name, value) in &changes.0 {
-        match value {
-            Some(value) => {
-                let attribute = number_or_insert(tx, app, name)?;
-                let value = value.to_stored();
-                tx.prepare_cached(
-                    "insert into user_attributes (user_no, attribute, value) values (?1, ?2, ?3)
-                     on conflict (user_no, attribute) do update set value = excluded.value",
-                )?
-                .execute(params![user.0, attribute, value])?;
-                for key in devices {
-                    tx.prepare_cached(
-                        "insert into device_attributes (device_key, attribute, value, own)
-                         values (?1, ?2, ?3, 0) on conflict (device_key, attribute) do update
-                         set value = excluded.value where device_attributes.own = 0",
-                    )?
-                    .execute(params![key.0, attribute, value])?;
-                }
-            }
-            None => {
-                let Some(attribute) = number_of(tx, app, name)? else { continue };
-                tx.prepare_cached(
-                    "delete from user_attributes where user_no = ?1 and attribute = ?2",
-                )?
-                .execute([user.0, attribute])?;
-                for key in devices {
-                    tx.prepare_cached(
-                        "delete from device_attributes
-                         where device_key = ?1 and attribute = ?2 and own = 0",
-                    )?
-                    .execute([key.0, attribute])?;
-                }
-            }
+    let changes = NumberedChanges::of(tx, app, changes)?;
+    let devices = user::devices_of(tx, user)?;
+    if !changes.set.is_empty() {
+        let set = list_of(&changes.set);
+        tx.prepare_cached(&format!(
+            "insert into user_attributes (user_no, attribute, value)
+             select ?2, number, text from {PAIRS} pairs where true
+             on conflict (user_no, attribute) do update set value = excluded.value"
+        ))?
+        .execute(params![set, user.0])?;
+        if !devices.is_empty() {
+            tx.prepare_cached(&format!(
+                "insert into device_attributes (device_key, attribute, value, own)
+                 select f.key, pairs.number, pairs.text, 0 from {PAIRS} pairs cross join device_fields f
+                 where f.user_no = ?2
+                 on conflict (device_key, attribute) do update
+                 set value = excluded.value where device_attributes.own = 0"
+            ))?
+            .execute(params![set, user.0])?;
+        }
+    }
+    if !changes.removed.is_empty() {
+        let removed = list_of(&changes.removed);
+        tx.prepare_cached(&format!(
+            "delete from user_attributes where attribute in {NUMBERS} and user_no = ?2"
+        ))?
+        .execute(params![removed, user.0])?;
+        if !devices.is_empty() {
+            tx.prepare_cached(&format!(
+                "delete from device_attributes where attribute in {NUMBERS} and own = 0
+                 and device_key in (select key from device_fields where user_no = ?2)"
+            ))?
+            .execute(params![removed, user.0])?;
         }
     }
     let count: i64 = tx
         .prepare_cached("select count(*) from user_attributes where user_no = ?1")?
         .query_row([user.0], |row| row.get(0))?;
     check_count(count, "user")?;
-    if !changes.0.is_empty() {
+    if !changes.set.is_empty() || !changes.removed.is_empty() {
         devices.iter().for_each(|key| tx.changed(DeliveryChange::Device(*key)));
     }
     Ok(())
+}
+
+/// Changes of attributes, by the numbers of the attributes.
+struct NumberedChanges {
+    /// The attributes that are set, with their stored values.
+    set: Vec<(i64, String)>,
+    /// The attributes that are removed. Names that nothing ever had are left out.
+    removed: Vec<i64>,
+}
+
+impl NumberedChanges {
+    /// Looks the names up. New attributes get free numbers of the application, whose lock the caller holds.
+    fn of(tx: &Connection, app: AppNo, changes: &AttributeChanges) -> Result<Self, StoreError> {
+        let names: Vec<&String> = changes.0.keys().collect();
+        let count_new = |known: &BTreeMap<String, i64>| {
+            let is_new = |(name, value): &(&String, &Option<AttributeValue>)| {
+                value.is_some() && !known.contains_key(*name)
+            };
+            changes.0.iter().filter(is_new).count()
+        };
+        let mut known = numbers_of(tx, app, &names)?;
+        let mut free = free_numbers(tx, app, count_new(&known))?;
+        if free.len() < count_new(&known) {
+            remove_unused_names(tx, app)?;
+            // Some of these names may have been removed just now.
+            known = numbers_of(tx, app, &names)?;
+            free = free_numbers(tx, app, count_new(&known))?;
+        }
+        if free.len() < count_new(&known) {
+            let what =
+                format!("the application has {ATTRIBUTE_NAMES_MAX} different attributes already");
+            return Err(StoreError::refused("attributes", &what));
+        }
+        let mut free = free.into_iter();
+        let (mut set, mut removed, mut new) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in &changes.0 {
+            let number = known.get(name).copied();
+            let Some(value) = value else {
+                removed.extend(number);
+                continue;
+            };
+            let Some(number) = number.or_else(|| {
+                let number = free.next();
+                new.extend(number.map(|number| (number, name)));
+                number
+            }) else {
+                return Err(internal("a new attribute has no number"));
+            };
+            set.push((number, value.to_stored()));
+        }
+        if !new.is_empty() {
+            tx.prepare_cached(&format!(
+                "insert into attributes (app_no, number, name)
+                 select ?2, number, text from {PAIRS} pairs"
+            ))?
+            .execute(params![list_of(&new), app.0])?;
+        }
+        Ok(Self { set, removed })
+    }
 }
 
 /// Copies the attributes of a user to a device, except those of which the device has its own value.
@@ -197,64 +251,35 @@ pub(in crate::store) fn value_of(stored: &str) -> Result<AttributeValue, StoreEr
 pub(in crate::store) fn numbers_of(
     connection: &Connection,
     app: AppNo,
-    names: &[String],
+    names: &[impl Serialize],
 ) -> Result<BTreeMap<String, i64>, StoreError> {
-    let mut numbers = BTreeMap::new();
-    for name in names {
-        if let Some(number) = number_of(connection, app, name)? {
-            numbers.insert(name.clone(), number);
-        }
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
     }
+    let numbers = connection
+        .prepare_cached(&format!(
+            "select name, number from attributes where app_no = ?2 and name in {TEXTS}"
+        ))?
+        .query_map(params![list_of(names), app.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<BTreeMap<_, _>, _>>()?;
     Ok(numbers)
 }
 
-fn number_of(connection: &Connection, app: AppNo, name: &str) -> Result<Option<i64>, StoreError> {
-    let number = connection
-        .prepare_cached("select number from attributes where app_no = ?1 and name = ?2")?
-        .query_row(params![app.0, name], |row| row.get(0))
-        .optional()?;
-    Ok(number)
-}
-
-/// Returns the number of an attribute. A new attribute gets a free number of the application, whose lock the
-/// caller holds.
-fn number_or_insert(tx: &Connection, app: AppNo, name: &str) -> Result<i64, StoreError> {
-    if let Some(number) = number_of(tx, app, name)? {
-        return Ok(number);
-    }
-    let mut number = free_number(tx, app)?;
-    if number > ATTRIBUTE_NAMES_MAX {
-        remove_unused_names(tx, app)?;
-        number = free_number(tx, app)?;
-    }
-    if number > ATTRIBUTE_NAMES_MAX {
-        let what =
-            format!("the application has {ATTRIBUTE_NAMES_MAX} different attributes already");
-        return Err(StoreError::refused("attributes", &what));
-    }
-    tx.prepare_cached("insert into attributes (app_no, number, name) values (?1, ?2, ?3)")?
-        .execute(params![app.0, number, name])?;
-    Ok(number)
-}
-
-/// The number after the last one, or the lowest free one if the last one has been reached.
-fn free_number(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
+/// Free numbers of attributes of an application, whose lock the caller holds: those after the last one, or
+/// the lowest ones once the last one has been reached. Fewer than `count` if the application has no more.
+fn free_numbers(tx: &Connection, app: AppNo, count: usize) -> Result<Vec<i64>, StoreError> {
     let last: i64 = tx
         .prepare_cached("select coalesce(max(number), 0) from attributes where app_no = ?1")?
         .query_row([app.0], |row| row.get(0))?;
-    if last < ATTRIBUTE_NAMES_MAX {
-        return Ok(last + 1);
+    let after_last = last + 1..=ATTRIBUTE_NAMES_MAX;
+    if after_last.clone().count() >= count {
+        return Ok(after_last.take(count).collect());
     }
-    let free = tx
-        .prepare_cached(
-            "select number + 1 from (select 0 as number
-               union all select number from attributes where app_no = ?1) used
-             where not exists (select 1 from attributes a
-               where a.app_no = ?1 and a.number = used.number + 1)
-             order by number limit 1",
-        )?
-        .query_row([app.0], |row| row.get(0))?;
-    Ok(free)
+    let used = tx
+        .prepare_cached("select number from attributes where app_no = ?1")?
+        .query_map([app.0], |row| row.get(0))?
+        .collect::<Result<HashSet<i64>, _>>()?;
+    Ok((1..=ATTRIBUTE_NAMES_MAX).filter(|number| !used.contains(number)).take(count).collect())
 }
 
 /// Removes names that no device and no user of the application has.

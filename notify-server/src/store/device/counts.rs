@@ -2,17 +2,21 @@
 //! transaction that changes a device also updates the counters. To count the devices of a period,
 //! whole hours are read from the counters, and only the first and the last hour are scanned.
 
-use std::ops::{Range, RangeInclusive};
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use notify_core::{Platform, PlatformCount, Timestamp};
 
 use crate::store::device::row::{DeviceRow, DeviceUpsert};
 use crate::store::sql::row::{count_at, require_app};
-use crate::store::sql::{Connection, params};
+use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code, platform_of};
 
 /// The period of one counter, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
+/// The number of devices that one slice of a count scans. Those created in the same millisecond as the last
+/// one are scanned too.
+const DEVICES_PER_SLICE: i64 = 10_000;
 
 /// The state of a device that decides which counters include it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,34 +141,110 @@ fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Counts the devices created within a period by their current state.
-pub(super) fn count(
-    connection: &Connection,
+/// A count of the devices created within a period by their current state, in slices. Devices that change
+/// between two slices count as they were or as they are.
+pub(super) struct Counting {
     app: AppNo,
-    from: Option<Timestamp>,
-    to: Timestamp,
-    now: Timestamp,
-) -> Result<Vec<PlatformCount>, StoreError> {
-    require_app(connection, app)?;
-    let mut tally = Tally::default();
-    // No device is created after now or before the epoch. A period that reaches that far has no
-    // partial hour at that end.
-    let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
-    let first_ms = from.map_or(0, Timestamp::as_ms);
-    let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
-    let end_hour = last_ms.saturating_add(1).div_euclid(HOUR_MS);
-    if first_hour >= end_hour {
-        tally.scan(connection, app, first_ms..=last_ms)?;
-    } else {
-        tally.sum(connection, app, first_hour..end_hour)?;
+    tally: Tally,
+    /// What is still to scan.
+    scans: VecDeque<Scan>,
+}
+
+/// A part of an hour whose devices are scanned.
+struct Scan {
+    first_ms: i64,
+    last_ms: i64,
+    /// Whether its devices are subtracted, because the counter of the whole hour was added.
+    is_subtracted: bool,
+}
+
+impl Counting {
+    /// Adds the whole hours, from the counters.
+    pub(super) fn begin(
+        connection: &Connection,
+        app: AppNo,
+        from: Option<Timestamp>,
+        to: Timestamp,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        require_app(connection, app)?;
+        let mut counting = Self { app, tally: Tally::default(), scans: VecDeque::new() };
+        // No device is created after now or before the epoch. A period that reaches that far has no
+        // partial hour at that end.
+        let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
+        let first_ms = from.map_or(0, Timestamp::as_ms);
+        let first_hour =
+            first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
+        let end_hour = last_ms.saturating_add(1).div_euclid(HOUR_MS);
+        if first_hour >= end_hour {
+            counting.scans.push_back(Scan { first_ms, last_ms, is_subtracted: false });
+            return Ok(counting);
+        }
+        counting.tally.sum(connection, app, first_hour..end_hour)?;
         if first_ms < first_hour * HOUR_MS {
-            tally.add_part_of_hour(connection, app, first_ms..=first_hour * HOUR_MS - 1)?;
+            counting.add_part_of_hour(connection, first_ms..=first_hour * HOUR_MS - 1)?;
         }
         if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
-            tally.add_part_of_hour(connection, app, end_hour * HOUR_MS..=last_ms)?;
+            counting.add_part_of_hour(connection, end_hour * HOUR_MS..=last_ms)?;
         }
+        Ok(counting)
     }
-    Ok(tally.counts())
+
+    /// Adds the devices of the beginning or the end of an hour. If this part is longer than half an
+    /// hour, the other part is scanned instead, and its devices are subtracted from the counter of
+    /// the hour.
+    fn add_part_of_hour(
+        &mut self,
+        connection: &Connection,
+        ms: RangeInclusive<i64>,
+    ) -> Result<(), StoreError> {
+        let (first_ms, last_ms) = (*ms.start(), *ms.end());
+        if last_ms - first_ms < HOUR_MS / 2 {
+            self.scans.push_back(Scan { first_ms, last_ms, is_subtracted: false });
+            return Ok(());
+        }
+        let hour = first_ms.div_euclid(HOUR_MS);
+        let is_begin_of_hour = first_ms == hour * HOUR_MS;
+        let (first_ms, last_ms) = if is_begin_of_hour {
+            (last_ms + 1, (hour + 1) * HOUR_MS - 1)
+        } else {
+            (hour * HOUR_MS, first_ms - 1)
+        };
+        self.tally.sum(connection, self.app, hour..hour + 1)?;
+        self.scans.push_back(Scan { first_ms, last_ms, is_subtracted: true });
+        Ok(())
+    }
+
+    /// Scans the devices of the next slice.
+    pub(super) fn next(
+        mut self,
+        connection: &Connection,
+    ) -> Result<ControlFlow<Vec<PlatformCount>, Self>, StoreError> {
+        if let Some(mut scan) = self.scans.pop_front() {
+            let end = connection
+                .prepare_cached(
+                    "select created_at from devices
+                     where app_no = ?1 and created_at >= ?2 and created_at <= ?3
+                     order by created_at limit 1 offset ?4",
+                )?
+                .query_row(
+                    [self.app.0, scan.first_ms, scan.last_ms, DEVICES_PER_SLICE - 1],
+                    |row| row.get::<i64>(0),
+                )
+                .optional()?
+                .unwrap_or(scan.last_ms);
+            let slice = Scan { last_ms: end, ..scan };
+            self.tally.scan(connection, self.app, &slice)?;
+            if end < scan.last_ms {
+                scan.first_ms = end + 1;
+                self.scans.push_front(scan);
+            }
+        }
+        if self.scans.is_empty() {
+            return Ok(ControlFlow::Break(self.tally.counts()));
+        }
+        Ok(ControlFlow::Continue(self))
+    }
 }
 
 /// The number of enabled devices of a platform now, including devices without an address.
@@ -202,14 +282,10 @@ pub(crate) fn count_all(
 struct Tally([(u64, u64); Platform::ALL.len()]);
 
 impl Tally {
-    fn add(&mut self, platform: Platform, is_enabled: bool, by: u64) {
+    fn count_of(&mut self, platform: Platform, is_enabled: bool) -> &mut u64 {
         let index = usize::try_from(platform_code(platform)).expect("platform codes are small");
         let (enabled, disabled) = &mut self.0[index];
-        if is_enabled {
-            *enabled += by;
-        } else {
-            *disabled += by;
-        }
+        if is_enabled { enabled } else { disabled }
     }
 
     /// Adds the devices of whole hours, from the counters.
@@ -225,55 +301,21 @@ impl Tally {
         )?;
         let mut rows = sums.query([app.0, hours.start, hours.end])?;
         while let Some(row) = rows.next()? {
-            self.add(platform_of(row.get(0)?), row.get(1)?, count_at(&row, 2)?);
+            *self.count_of(platform_of(row.get(0)?), row.get(1)?) += count_at(&row, 2)?;
         }
         Ok(())
     }
 
-    /// Adds the devices of the beginning or the end of an hour. If this part is longer than half an
-    /// hour, the other part is scanned instead, and its devices are subtracted from the counter of
-    /// the hour.
-    fn add_part_of_hour(
-        &mut self,
-        connection: &Connection,
-        app: AppNo,
-        ms: RangeInclusive<i64>,
-    ) -> Result<(), StoreError> {
-        let (first_ms, last_ms) = (*ms.start(), *ms.end());
-        if last_ms - first_ms < HOUR_MS / 2 {
-            return self.scan(connection, app, ms);
-        }
-        let hour = first_ms.div_euclid(HOUR_MS);
-        let is_begin_of_hour = first_ms == hour * HOUR_MS;
-        let rest_ms = if is_begin_of_hour {
-            last_ms + 1..=(hour + 1) * HOUR_MS - 1
-        } else {
-            hour * HOUR_MS..=first_ms - 1
-        };
-        let mut rest = Self::default();
-        rest.scan(connection, app, rest_ms)?;
-        self.sum(connection, app, hour..hour + 1)?;
-        for ((enabled, disabled), (rest_enabled, rest_disabled)) in self.0.iter_mut().zip(rest.0) {
-            *enabled -= rest_enabled;
-            *disabled -= rest_disabled;
-        }
-        Ok(())
-    }
-
-    /// Adds the devices of a period by scanning them.
-    fn scan(
-        &mut self,
-        connection: &Connection,
-        app: AppNo,
-        ms: RangeInclusive<i64>,
-    ) -> Result<(), StoreError> {
+    /// Adds or subtracts the devices of a period by scanning them.
+    fn scan(&mut self, connection: &Connection, app: AppNo, of: &Scan) -> Result<(), StoreError> {
         let mut devices = connection.prepare_cached(
             "select key, push_disabled = 0 and dead_at is null from devices
              where app_no = ?1 and created_at >= ?2 and created_at <= ?3",
         )?;
-        let mut rows = devices.query([app.0, *ms.start(), *ms.end()])?;
+        let mut rows = devices.query([app.0, of.first_ms, of.last_ms])?;
         while let Some(row) = rows.next()? {
-            self.add(DeviceKey(row.get(0)?).platform(), row.get(1)?, 1);
+            let count = self.count_of(DeviceKey(row.get(0)?).platform(), row.get(1)?);
+            *count = if of.is_subtracted { count.saturating_sub(1) } else { *count + 1 };
         }
         Ok(())
     }

@@ -11,7 +11,9 @@ use serde::Serializer;
 
 use crate::store::device::ConditionFields;
 use crate::store::sql::row::{env_of, unexpected_value};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
+use crate::store::sql::{
+    self, Connection, NUMBERS, OptionalExtension, Row, TEXTS, Type, list_of, params,
+};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
 /// The values that a registration or subscription writes.
@@ -128,6 +130,24 @@ pub(in crate::store) fn by_key(
         .query_row([key.0], DeviceRow::read)
         .optional()?;
     Ok(row)
+}
+
+/// Reads devices by their keys, in the order of the keys.
+pub(in crate::store) fn by_keys(
+    connection: &Connection,
+    keys: &[DeviceKey],
+) -> Result<Vec<DeviceRow>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let numbers: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    let rows = connection
+        .prepare_cached(&format!(
+            "select {DEVICE_COLUMNS}, {REGISTERED} from {DEVICES} where d.key in {NUMBERS} order by d.key"
+        ))?
+        .query_map([list_of(&numbers)], DeviceRow::read)?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(rows)
 }
 
 /// Reads the key of a device by its id.

@@ -1,26 +1,24 @@
-//! Facts about one notification and one device, from which the API explains a delivery; and
-//! counting the devices of an audience.
+//! Facts about one notification and one device, from which the API explains a delivery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use notify_core::{
-    Condition, DeviceId, NotificationId, NotificationStatus, Pause, Platform, Recipients, Target,
-    Timestamp, TokenProblem, UserId,
+    Condition, DeviceId, NotificationId, NotificationStatus, Pause, Platform, Timestamp,
+    TokenProblem,
 };
 
 use serde::de::IgnoredAny;
 
 use crate::push_service::service_of;
-use crate::store::delivery::matching::{Keys, Matcher, Matching, range_of};
-use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
+use crate::store::delivery::matching::{Matcher, Matching};
+use crate::store::delivery::{outcomes_of_page, page_containing, read_dispatch};
 use crate::store::device::NamedIds;
-use crate::store::device::{count_all, count_enabled, keys_by_ids};
-use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
-use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Type, list_of, params};
+use crate::store::sql::row::{platforms_of, require_app, unexpected_value};
+use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
     AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Portion,
-    Reach, Reached, SEQUENCE_MAX, StoreError, UserNo, erased_ids, platform_code, user,
+    SEQUENCE_MAX, StoreError, UserNo, erased_ids, platform_code, user,
 };
 
 /// The facts about one notification and one device.
@@ -533,258 +531,4 @@ fn progress_of_retry(
         })
         .optional()?;
     Ok(progress)
-}
-
-// Counting the devices of an audience. A whole platform is counted from the device counters, the
-// devices of a tag by a bounded scan, and named devices by their ids.
-
-/// The most devices that one count scans.
-const DEVICES_SCANNED_MAX: i64 = 100_000;
-
-/// Counts the recipients of a notification. `within_days` of the condition counts from `at`.
-pub(super) fn count(
-    connection: &Connection,
-    app: AppNo,
-    recipients: &Recipients,
-    condition: Option<&Arc<Condition>>,
-    at: Timestamp,
-) -> Result<Reached, StoreError> {
-    require_app(connection, app)?;
-    let tag = recipients.tag.as_deref();
-    let matching = condition.map(|condition| Matching {
-        condition: Arc::clone(condition),
-        tag: recipients.tag.clone(),
-        at,
-    });
-    match &recipients.target {
-        Target::Platforms(platforms) => {
-            let counts = platforms.iter().map(|platform| match (&matching, tag) {
-                (Some(matching), _) => count_matching(connection, app, *platform, matching),
-                (None, None) => count_platform(connection, app, *platform),
-                (None, Some(tag)) => count_tagged(connection, app, *platform, tag),
-            });
-            Ok(Reached { platforms: counts.collect::<Result<_, _>>()?, unknown: 0 })
-        }
-        Target::Devices { android, ios, any } => {
-            let named = NamedTarget { android, ios, any, tag };
-            count_named(connection, app, &named, matching.as_ref())
-        }
-        Target::Users { ids, platforms } => {
-            let names: Vec<&str> = ids.iter().map(UserId::as_str).collect();
-            let numbers = user::numbers_by_id(connection, app, &names)?;
-            let unknown = (ids.len() - numbers.len()) as u64;
-            let users: Vec<UserNo> = numbers.into_values().collect();
-            let devices = user::devices_of_users(connection, &users)?;
-            let keys: Vec<DeviceKey> = devices
-                .into_iter()
-                .map(|(key, _)| key)
-                .filter(|key| platforms.contains(&key.platform()))
-                .collect();
-            let mut counts = BTreeMap::new();
-            add_named(connection, app, &keys, tag, matching.as_ref(), &mut counts)?;
-            Ok(Reached { platforms: counts.into_values().collect(), unknown })
-        }
-    }
-}
-
-/// An exact count of devices, without unknown and excluded devices.
-fn exact_reach(platform: Platform, devices: u64) -> Reach {
-    Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 }
-}
-
-/// The range of the device keys of a platform: the key before the first, and the last.
-fn key_range(app: AppNo, platform: Platform) -> (i64, i64) {
-    let first = DeviceKey::before_first(app, platform);
-    (first.0, DeviceKey::new(app, platform, SEQUENCE_MAX).0)
-}
-
-/// Counts the devices of a whole platform: the enabled devices from the counters, minus the devices
-/// without an address, which are few and scanned.
-fn count_platform(
-    connection: &Connection,
-    app: AppNo,
-    platform: Platform,
-) -> Result<Reach, StoreError> {
-    let enabled = count_enabled(connection, app, platform)?;
-    let (after, last) = key_range(app, platform);
-    let without_address = connection
-        .prepare_cached(
-            "select count(*) from (select 1 from devices indexed by devices_without_address
-             where address is null and push_disabled = 0 and dead_at is null
-             and key > ?1 and key <= ?2 limit ?3) found",
-        )?
-        .query_row([after, last, DEVICES_SCANNED_MAX], |row| count_at(row, 0))?;
-    let is_exact = without_address < DEVICES_SCANNED_MAX.unsigned_abs();
-    let devices = enabled.saturating_sub(without_address);
-    Ok(Reach { is_exact, ..exact_reach(platform, devices) })
-}
-
-/// Counts the devices of a platform that have a tag, by scanning the index of the tag.
-fn count_tagged(
-    connection: &Connection,
-    app: AppNo,
-    platform: Platform,
-    tag: &str,
-) -> Result<Reach, StoreError> {
-    let (after, last) = key_range(app, platform);
-    let (devices, scanned) = connection
-        .prepare_cached(
-            "select count(*) filter (where value = 1 and push_disabled = 0 and dead_at is null
-             and address is not null), count(*) from
-             (select dt.value, d.push_disabled, d.dead_at, d.address
-              from tags t cross join device_tags dt cross join devices d
-              where t.app_no = ?1 and t.name = ?2 and dt.tag_no = t.no
-              and dt.device_key > ?3 and dt.device_key <= ?4 and d.key = dt.device_key limit ?5) found",
-        )?
-        .query_row(params![app.0, tag, after, last, DEVICES_SCANNED_MAX], |row| {
-            Ok((count_at(row, 0)?, count_at(row, 1)?))
-        })?;
-    let is_exact = scanned < DEVICES_SCANNED_MAX.unsigned_abs();
-    Ok(Reach { is_exact, ..exact_reach(platform, devices) })
-}
-
-/// The number of parts of the key range of a platform from which a sample is taken.
-const SAMPLE_PARTS: i64 = 100;
-
-/// Counts the devices of a platform that meet a condition. The count is exact if at most
-/// [`DEVICES_SCANNED_MAX`] devices have to be looked at. Otherwise it is estimated from a sample of so many
-/// devices, spread evenly over the platform.
-fn count_matching(
-    connection: &Connection,
-    app: AppNo,
-    platform: Platform,
-    matching: &Matching,
-) -> Result<Reach, StoreError> {
-    let matcher = Matcher::new(connection, app, matching)?;
-    let (after, to) = key_range(app, platform);
-    let scanned_max = usize::try_from(DEVICES_SCANNED_MAX).unwrap_or(usize::MAX);
-    let (mut rest, mut devices, mut looked_at) = (Keys { after, to }, 0, 0);
-    while rest.after < rest.to && looked_at < scanned_max {
-        let matched = matcher.next_matches(rest, usize::MAX)?;
-        devices += count_reachable(connection, &matched.keys)?;
-        looked_at += matched.looked_at;
-        rest.after = matched.to;
-    }
-    if rest.after >= rest.to {
-        return Ok(exact_reach(platform, devices));
-    }
-    let bounds = connection
-        .prepare_cached(
-            "select coalesce(min(key), 0), coalesce(max(key), 0) from device_fields
-             where key > ?1 and key <= ?2",
-        )?
-        .query_row([after, to], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
-    let (first, last) = bounds;
-    let step = (last - first) / SAMPLE_PARTS + 1;
-    let per_part = scanned_max / SAMPLE_PARTS.unsigned_abs() as usize;
-    let (mut devices, mut looked_at) = (0, 0);
-    for part in 0..SAMPLE_PARTS {
-        let begin = first - 1 + part * step;
-        let part = Keys { after: begin, to: (begin + step).min(last) };
-        let sampled = matcher.sample(part, per_part)?;
-        devices += count_reachable(connection, &sampled.keys)?;
-        looked_at += sampled.looked_at;
-    }
-    let all = count_all(connection, app, platform)?;
-    let devices = (devices * all).checked_div(looked_at as u64).unwrap_or(0);
-    Ok(Reach { is_exact: false, ..exact_reach(platform, devices) })
-}
-
-/// Counts those of the devices that are enabled and have an address.
-fn count_reachable(connection: &Connection, keys: &[i64]) -> Result<u64, StoreError> {
-    if keys.is_empty() {
-        return Ok(0);
-    }
-    let devices = match range_of(keys) {
-        Some([first, last]) => {
-            let reachable = connection
-                .prepare_cached(
-                    "select key from devices where key >= ?1 and key <= ?2
-                     and push_disabled = 0 and dead_at is null and address is not null",
-                )?
-                .query_map([first, last], |row| row.get::<i64>(0))?
-                .collect::<Result<Vec<_>, _>>()?;
-            reachable.iter().filter(|key| keys.binary_search(key).is_ok()).count() as u64
-        }
-        None => connection
-            .prepare_cached(&format!(
-                "select count(*) from devices where key in {NUMBERS}
-                 and push_disabled = 0 and dead_at is null and address is not null"
-            ))?
-            .query_row([list_of(keys)], |row| count_at(row, 0))?,
-    };
-    Ok(devices)
-}
-
-/// A target that names devices, and the tag that they must have.
-struct NamedTarget<'a> {
-    android: &'a [DeviceId],
-    ios: &'a [DeviceId],
-    any: &'a [DeviceId],
-    tag: Option<&'a str>,
-}
-
-/// Counts named devices. A request bounds their number.
-fn count_named(
-    connection: &Connection,
-    app: AppNo,
-    named: &NamedTarget<'_>,
-    matching: Option<&Matching>,
-) -> Result<Reached, StoreError> {
-    let NamedTarget { android, ios, any, tag } = named;
-    let ids = android.iter().chain(*ios).chain(*any);
-    let keys_by_id = keys_by_ids(connection, app, &ids.map(DeviceId::as_str).collect::<Vec<_>>())?;
-    let key_of = |id: &DeviceId| keys_by_id.get(id.as_str()).copied();
-    let mut platforms = BTreeMap::<Platform, Reach>::new();
-    let mut keys = Vec::with_capacity(keys_by_id.len());
-    for (platform, ids) in [(Platform::Android, android), (Platform::Ios, ios)] {
-        for id in *ids {
-            let reach_on_platform =
-                platforms.entry(platform).or_insert_with(|| exact_reach(platform, 0));
-            match key_of(id).filter(|key| key.platform() == platform) {
-                Some(key) => keys.push(key),
-                None => reach_on_platform.unknown += 1,
-            }
-        }
-    }
-    let mut unknown = 0;
-    for id in *any {
-        match key_of(id) {
-            Some(key) => keys.push(key),
-            None => unknown += 1,
-        }
-    }
-    add_named(connection, app, &keys, *tag, matching, &mut platforms)?;
-    Ok(Reached { platforms: platforms.into_values().collect(), unknown })
-}
-
-/// Adds named devices to the counts of their platforms, as reached or as excluded.
-fn add_named(
-    connection: &Connection,
-    app: AppNo,
-    keys: &[DeviceKey],
-    tag: Option<&str>,
-    matching: Option<&Matching>,
-    platforms: &mut BTreeMap<Platform, Reach>,
-) -> Result<(), StoreError> {
-    let devices = named_devices(connection, app, keys, tag)?;
-    let numbers: Vec<i64> = devices.iter().map(|device| device.key.0).collect();
-    let matches = match matching {
-        Some(matching) => Matcher::new(connection, app, matching)?.which_match(&numbers)?,
-        None => numbers,
-    };
-    for device in devices {
-        let platform = device.key.platform();
-        let reach_on_platform =
-            platforms.entry(platform).or_insert_with(|| exact_reach(platform, 0));
-        let is_reached = device.eligible
-            && device.address.is_some()
-            && matches.binary_search(&device.key.0).is_ok();
-        if is_reached {
-            reach_on_platform.devices += 1;
-        } else {
-            reach_on_platform.excluded += 1;
-        }
-    }
-    Ok(())
 }

@@ -12,13 +12,15 @@ use futures_util::FutureExt as _;
 use futures_util::TryStreamExt;
 use futures_util::future::{join3, try_join};
 use tokio::runtime::Runtime;
+use tokio::time::error::Elapsed;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
+use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
 pub(super) use super::schema::{APP_LOCKS, INSTALLATION_LOCK};
 use super::statements::{StatementKind, Statements};
-use crate::store::sql::{Error, Result, Value, WriteScope};
+use crate::store::sql::{Error, Result, Value, WriteScope, caller};
 
 // The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
 // within seconds, and a server notices a dead database within seconds.
@@ -36,8 +38,11 @@ const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// PostgreSQL applies, because the connection stays usable after those but not after this one. It
 /// is short, since only this limit detects a connection that was lost silently.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
-/// The longest wait for the reply of a connection that is checked because another one was lost.
+/// The longest wait for the reply of a connection that is checked because another one was lost, and for a
+/// request that cancels a query.
 const CHECK_WAIT: Duration = Duration::from_secs(1);
+/// How often a read checks whether its caller still waits.
+const CALLER_CHECKED_EVERY: Duration = Duration::from_millis(50);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
@@ -47,7 +52,9 @@ pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
 /// Applies the settings to a new session. Generic plans: PostgreSQL would otherwise plan a statement
 /// with arrays again for each run, because it takes a plan for the true number of elements to be
-/// cheaper. Planning costs as much as writing a small set. Compression: most of the log is whole
+/// cheaper. Planning costs as much as writing a small set. No sequential scans: such a plan is made while a
+/// table is empty, and kept while it grows. PostgreSQL counts a scan that it cannot avoid as very expensive,
+/// and would compile it (`jit`), which takes longer than the statement. Compression: most of the log is whole
 /// pages, and lz4 halves them. An explicit setting is left as it is.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
@@ -57,6 +64,7 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
          set tcp_keepalives_interval = {keepalive_interval};
          set tcp_keepalives_count = {KEEPALIVE_RETRIES};
          set join_collapse_limit = 1; set plan_cache_mode = force_generic_plan;
+         set enable_seqscan = off; set jit = off;
          set client_min_messages = error;
          select set_config('synchronous_commit', 'on', false)
           where current_setting('synchronous_commit') = 'off';
@@ -117,6 +125,7 @@ pub(in crate::store) struct Session {
     /// `None` after the session is dropped.
     runtime: Option<Runtime>,
     pub(super) client: Client,
+    tls: Option<MakeRustlsConnect>,
     statements: RefCell<Statements>,
     /// The prepared statements of sets, by their text.
     set_statements: RefCell<HashMap<&'static str, Statement>>,
@@ -147,12 +156,18 @@ impl Drop for Session {
 
 impl Session {
     /// Makes a session from an open connection and the runtime that drives it.
-    pub(super) fn new(runtime: Runtime, client: Client, losses: Losses) -> Self {
+    pub(super) fn new(
+        runtime: Runtime,
+        client: Client,
+        tls: Option<MakeRustlsConnect>,
+        losses: Losses,
+    ) -> Self {
         Self {
             losses_before: Cell::new(losses.count()),
             losses,
             runtime: Some(runtime),
             client,
+            tls,
             statements: RefCell::default(),
             set_statements: RefCell::default(),
             state: Cell::new(State::None),
@@ -195,12 +210,45 @@ impl Session {
             std::thread::sleep(Duration::from_micros(fastrand::u64(..1_500)));
         }
         let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
-        let query = pin!(query);
-        match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
+        match runtime.block_on(self.run_for_caller(wait, query)) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(self.failed(error.into())),
             Err(_) => Err(self.failed(Failure::Late(wait))),
         }
+    }
+
+    /// Runs a query. Cancels it when it belongs to a read whose caller no longer waits, so that the connection
+    /// is free for other reads.
+    async fn run_for_caller<T>(
+        &self,
+        wait: Duration,
+        query: impl Future<Output = T>,
+    ) -> std::result::Result<T, Elapsed> {
+        let mut query = pin!(tokio::time::timeout(wait, query));
+        if !caller::exists() {
+            return query.await;
+        }
+        loop {
+            if let Ok(result) = tokio::time::timeout(CALLER_CHECKED_EVERY, &mut query).await {
+                return result;
+            }
+            if caller::is_gone() {
+                break;
+            }
+        }
+        let token = self.client.cancel_token();
+        let canceling = async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(tls.clone()).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        };
+        // PostgreSQL has canceled the query before it ends the connection of the request. A request that
+        // comes later could cancel another query.
+        if !matches!(tokio::time::timeout(CHECK_WAIT, canceling).await, Ok(Ok(()))) {
+            self.is_broken.set(true);
+        }
+        query.await
     }
 
     /// Records the failure of a statement.
@@ -364,9 +412,18 @@ impl Session {
         Ok(SetBegin::Begun(rows.map_err(|error| self.failed(error.into()))))
     }
 
-    /// Begins a read transaction on one snapshot.
+    /// Begins a read transaction on one snapshot. No statement of it runs for longer than the caller
+    /// waits.
     pub(in crate::store) fn begin_read(&self) -> Result<()> {
-        self.begin("begin isolation level repeatable read read only")
+        let begin = "begin isolation level repeatable read read only";
+        match caller::time_left().filter(|left| *left < STATEMENT_WAIT) {
+            // A limit of 0 would be no limit.
+            Some(left) => {
+                let ms = left.as_millis().max(1);
+                self.begin(&format!("{begin}; set local statement_timeout = {ms}"))
+            }
+            None => self.begin(begin),
+        }
     }
 
     fn begin(&self, sql: &str) -> Result<()> {

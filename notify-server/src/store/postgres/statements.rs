@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tokio_postgres::Statement;
 use tokio_postgres::types::Type as PgType;
 
-use crate::store::sql::{Type, Value, table_of};
+use crate::store::sql::{NUMBERS, TEXTS, Type, Value, table_of};
 
 /// How a statement is prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +105,17 @@ pub(super) fn type_of(kind: Type) -> PgType {
 }
 
 /// Translates a statement. `?1` becomes `$1`, and `instr` becomes `strpos`. `max` with two
-/// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`. Hints for the
-/// query planner of SQLite are removed. `for update skip locked` is a comment for SQLite.
+/// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`, and a search in a list
+/// becomes one in an array: an index is searched for the elements of an array, while PostgreSQL prefers to
+/// read all rows and to join them with a list if it takes a table for small. Hints for the query planner of
+/// SQLite are removed. `for update skip locked` is a comment for SQLite.
 pub(super) fn to_postgres_sql(sql: &str) -> String {
+    let in_array = |list: &str| format!("= any (array{list})");
+    let sql = &sql
+        .replace(&format!("in {NUMBERS}"), &in_array(NUMBERS))
+        .replace(&format!("in {TEXTS}"), &in_array(TEXTS));
     let mut out = String::with_capacity(sql.len());
-    let mut rest = sql;
+    let mut rest = sql.as_str();
     while let Some(next) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("indexed by ") {
             let name = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -180,8 +186,8 @@ mod tests {
             ("limit 1 /* for update skip locked */", "limit 1 for update skip locked"),
             ("where instr(name, ?1) > 0", "where strpos(name, $1) > 0"),
             (
-                "in (select value from json_each(json(?1)))",
-                "in (select value from json_array_elements_text(json($1)))",
+                "where name in (select value from json_each(json(?1)))",
+                "where name = any (array(select value from json_array_elements_text(json($1))))",
             ),
         ] {
             assert_eq!(to_postgres_sql(sqlite), postgres);

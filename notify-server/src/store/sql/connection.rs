@@ -5,6 +5,7 @@ use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
 use crate::store::postgres::Session;
+use crate::store::sql::caller;
 use crate::store::sql::error::{Error, Result};
 use crate::store::sql::scope::WriteScope;
 use crate::store::sql::value::{ColumnRef, FromColumn, Params, Type, Value};
@@ -211,9 +212,11 @@ pub(in crate::store) fn statements_of_thread() -> u64 {
     STATEMENTS.get()
 }
 
-fn count_statement() {
+/// Called before each statement. Fails in a read whose caller no longer waits.
+fn begin_statement() -> Result<()> {
     #[cfg(any(test, feature = "testing"))]
     STATEMENTS.set(STATEMENTS.get() + 1);
+    if caller::is_gone() { Err(Error::CallerGone) } else { Ok(()) }
 }
 
 impl Statement<'_> {
@@ -223,7 +226,7 @@ impl Statement<'_> {
     }
 
     fn execute_values(&mut self, values: &[Value<'_>]) -> Result<usize> {
-        count_statement();
+        begin_statement()?;
         match self {
             Self::Sqlite(statement) => Ok(statement.execute(params_from_iter(values))?),
             Self::Postgres(session, statement_index) => session.execute(*statement_index, values),
@@ -236,7 +239,7 @@ impl Statement<'_> {
     }
 
     fn query_values(&mut self, values: &[Value<'_>]) -> Result<Rows<'_>> {
-        count_statement();
+        begin_statement()?;
         match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, statement_index) => {
@@ -253,7 +256,7 @@ impl Statement<'_> {
         params: impl Params,
         bytes: usize,
     ) -> Result<Rows<'_>> {
-        count_statement();
+        begin_statement()?;
         params.with(|values| match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, statement_index) => {

@@ -62,6 +62,9 @@ pub(in crate::store) enum Error {
     /// A file of the database was deleted or replaced.
     #[error(transparent)]
     FileMissing(#[from] FileMissing),
+    /// The caller of a read no longer waits.
+    #[error("the caller no longer waits")]
+    CallerGone,
     /// A statement rolled back the whole transaction.
     #[error("a statement ended the transaction of its batch")]
     TransactionAborted,
@@ -88,6 +91,7 @@ impl Error {
             | Self::UnexpectedValue(..)
             | Self::Moved(_)
             | Self::FileMissing(_)
+            | Self::CallerGone
             | Self::TransactionAborted => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
@@ -118,7 +122,9 @@ impl Error {
             Self::Postgres(failure) => failure.is_transient(),
             // For a moved database or a missing file, an operator has to stop this server. Until
             // then the server neither sends nor accepts anything.
-            Self::TransactionAborted | Self::Moved(_) | Self::FileMissing(_) => true,
+            Self::TransactionAborted | Self::CallerGone | Self::Moved(_) | Self::FileMissing(_) => {
+                true
+            }
             Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => true,

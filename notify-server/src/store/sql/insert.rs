@@ -5,7 +5,7 @@
 use std::iter::once;
 
 use crate::store::AppNo;
-use crate::store::postgres::Session;
+use crate::store::postgres::{Session, sequence};
 use crate::store::sql::connection::{Connection, Row, Statement};
 use crate::store::sql::error::Result;
 use crate::store::sql::value::{Params, Value, params};
@@ -50,6 +50,37 @@ impl Connection {
             },
             Self::Postgres(session) => Insert::Postgres(session, session.statement_index(sql)),
         })
+    }
+}
+
+impl Connection {
+    /// Draws the keys of new rows of an application, for an insert of many rows with one statement.
+    pub(in crate::store) fn draw_keys(
+        &self,
+        table: &str,
+        app: AppNo,
+        count: usize,
+    ) -> Result<Vec<i64>> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        match self {
+            Self::Sqlite(_) => {
+                self.prepare_cached("update numbers set last = last + ?2 where name = ?1")?
+                    .execute(params![table, count])?;
+                let last: i64 = self
+                    .prepare_cached("select last from numbers where name = ?1")?
+                    .query_row(params![table], |row| row.get(0))?;
+                Ok((last - count + 1..=last).map(|seq| app.key_prefix() | seq).collect())
+            }
+            Self::Postgres(_) => {
+                let sql = format!(
+                    "select ?1 | nextval('{}') from generate_series(1, ?2)",
+                    sequence(table)
+                );
+                self.prepare_cached(&sql)?
+                    .query_map([app.key_prefix(), count], |row| row.get(0))?
+                    .collect()
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! one interface to the statements and rows of both databases. Nothing here logs.
 
 pub(super) mod answer;
+pub(super) mod caller;
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fault;
@@ -12,6 +13,7 @@ pub(super) mod moves;
 pub(super) mod readers;
 pub(super) mod row;
 pub(super) mod scope;
+pub(super) mod turns;
 pub(super) mod value;
 pub(super) mod writer;
 
@@ -29,10 +31,11 @@ pub(in crate::store) use moves::{
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::{ConnectFn, ReadScope, Readers};
 pub(in crate::store) use scope::WriteScope;
+pub(in crate::store) use turns::Length;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{
-    ColumnRef, NUMBERS, Params, TEXTS, Type, Value, list_of, params, value,
+    ColumnRef, NUMBERS, PAIRS, Params, TEXTS, Type, Value, list_of, params, value,
 };
 pub(in crate::store) use writer::{Listeners, Writer, WriterBackend, notify_listeners};
 pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

@@ -1,25 +1,29 @@
 //! The pool of read-only connections. Each connection has its own thread. Every read is one short
 //! transaction: a long one would keep SQLite from restarting its log, which would grow.
+//!
+//! Applications take turns (`turns.rs`), and reads that look at many rows have at most half of the
+//! connections. The other half reads what is short: for the engines, for `/readyz`, and to check
+//! requests before they are accepted. A read whose caller no longer waits is ended (`caller.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::store::StoreError;
-use crate::store::deadline::{before_deadline, deadline};
+use crate::store::deadline::{Requester, before_deadline, deadline};
 use crate::store::sql;
 use crate::store::sql::answer::{Answer, pack, unpack};
+use crate::store::sql::caller::Caller;
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, internal, unavailable, was_busy};
+use crate::store::sql::turns::{Length, Refused, Turns};
 
-/// The most reads that may wait for a connection. Further reads are refused.
+/// The most reads of one application that may wait for a connection. Further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
 
 type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;
@@ -29,7 +33,7 @@ type Work = Box<dyn FnOnce(&Connection) -> Result<Answer, StoreError> + Send>;
 
 /// The pool of reader threads.
 pub(in crate::store) struct Readers {
-    jobs: RwLock<Option<Sender<Job>>>,
+    jobs: Arc<Turns<Job>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     busy: Arc<AtomicU64>,
     /// How many statements reads have run.
@@ -47,7 +51,6 @@ pub(in crate::store) struct Readers {
 #[cfg(any(test, feature = "testing"))]
 struct Inline {
     connection: ReconnectingConnection,
-    waiting: Receiver<Job>,
     /// Whether a read runs as soon as it arrives.
     at_once: bool,
 }
@@ -60,18 +63,19 @@ impl Readers {
         connections: usize,
         busy: Arc<AtomicU64>,
     ) -> Result<Self, ReadersError> {
-        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
+        let connections = connections.max(1);
+        let jobs = Arc::new(Turns::<Job>::new((connections / 2).max(1), READS_WAITING_MAX));
         let mut threads = Vec::new();
-        for _ in 0..connections.max(1) {
+        for _ in 0..connections {
             let mut connection = ReconnectingConnection::open(Arc::clone(open))?;
-            let waiting = waiting.clone();
+            let waiting = Arc::clone(&jobs);
             let thread = std::thread::Builder::new()
                 .name("store-reader".to_owned())
                 .spawn(move || serve(&mut connection, &waiting))?;
             threads.push(thread);
         }
         Ok(Self {
-            jobs: RwLock::new(Some(jobs)),
+            jobs,
             threads: Mutex::new(threads),
             busy,
             #[cfg(any(test, feature = "testing"))]
@@ -86,11 +90,9 @@ impl Readers {
     /// Starts no threads: [`Readers::read_waiting`] runs waiting reads.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(open: ConnectFn) -> Result<Self, ReadersError> {
-        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
-        let inline =
-            Inline { connection: ReconnectingConnection::open(open)?, waiting, at_once: false };
+        let inline = Inline { connection: ReconnectingConnection::open(open)?, at_once: false };
         Ok(Self {
-            jobs: RwLock::new(Some(jobs)),
+            jobs: Arc::new(Turns::new(1, READS_WAITING_MAX)),
             threads: Mutex::default(),
             busy: Arc::default(),
             statements: Arc::default(),
@@ -104,15 +106,22 @@ impl Readers {
     pub(in crate::store) fn read_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inline { connection, waiting, .. } = &mut *inline;
-        waiting.try_iter().take(most).map(|job| job(connection)).count()
+        let next = || {
+            let (job, length) = self.jobs.try_next()?;
+            self.jobs.ended(length);
+            Some(job)
+        };
+        std::iter::from_fn(next).take(most).map(|job| job(&mut inline.connection)).count()
     }
 
     /// Makes the first waiting read fail.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn refuse_waiting(&self) {
-        if let Some(inline) = &self.inline {
-            drop(inline.lock().unwrap_or_else(PoisonError::into_inner).waiting.try_recv());
+        if self.inline.is_some()
+            && let Some((job, length)) = self.jobs.try_next()
+        {
+            self.jobs.ended(length);
+            drop(job);
         }
     }
 
@@ -124,13 +133,15 @@ impl Readers {
         }
     }
 
-    /// Runs `work` on one connection and returns its result.
+    /// Runs `work` on one connection and returns its result, when it is the turn of the requester.
     ///
     /// # Errors
     /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, no
     /// connection can be opened, or the caller's deadline passes.
     pub(in crate::store) async fn read<T, F>(
         &self,
+        requester: Requester,
+        length: Length,
         scope: ReadScope,
         work: F,
     ) -> Result<T, StoreError>
@@ -138,47 +149,48 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.run(scope, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
-    }
-
-    async fn run(&self, scope: ReadScope, work: Work) -> Result<Answer, StoreError> {
+        let work: Work = Box::new(|connection| work(connection).map(pack));
         let (caller, answer) = oneshot::channel();
-        let busy = Arc::clone(&self.busy);
-        let deadline = deadline();
-        #[cfg(any(test, feature = "testing"))]
-        let statements = Arc::clone(&self.statements);
-        self.send(Box::new(move |reader| {
-            let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if is_late() {
-                // The request has already ended with an error.
-                return;
-            }
-            #[cfg(any(test, feature = "testing"))]
-            let statements_before = statements_of_thread();
-            let work_result = match reader.begin(scope) {
-                // Replacing a broken connection may have taken the rest of the time.
-                Ok(_) if is_late() => Err(unavailable("the caller no longer waits")),
-                Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
-                    .unwrap_or_else(|_| Err(internal("a read panicked"))),
-                Err(error) => Err(error.into()),
-            };
-            // If the work and the end of the transaction fail, the error of the work is returned.
-            let result = match reader.end() {
-                Ok(()) => work_result,
-                Err(error) => work_result.and(Err(error.into())),
-            };
-            busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
-            #[cfg(any(test, feature = "testing"))]
-            statements.fetch_add(statements_of_thread() - statements_before, Ordering::Relaxed);
-            // Sending fails if the caller has stopped waiting.
-            let _ = caller.send(result);
-        }))?;
+        let job = self.job(scope, work, Caller::new(deadline(), caller));
+        self.send(requester, length, job)?;
         before_deadline(answer)
             .await?
             .unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
+            .map(unpack)
     }
 
-    fn send(&self, job: Job) -> Result<(), StoreError> {
+    /// Makes the job that runs a read and sends its result to the caller.
+    fn job(&self, scope: ReadScope, work: Work, caller: Caller) -> Job {
+        let busy = Arc::clone(&self.busy);
+        #[cfg(any(test, feature = "testing"))]
+        let statements = Arc::clone(&self.statements);
+        Box::new(move |reader| {
+            if !caller.waits() {
+                // The request has already ended.
+                return;
+            }
+            caller.run(|| {
+                #[cfg(any(test, feature = "testing"))]
+                let statements_before = statements_of_thread();
+                let work_result = match reader.begin(scope) {
+                    Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
+                        .unwrap_or_else(|_| Err(internal("a read panicked"))),
+                    Err(error) => Err(error.into()),
+                };
+                // If the work and the end of the transaction fail, the error of the work is returned.
+                let result = match reader.end() {
+                    Ok(()) => work_result,
+                    Err(error) => work_result.and(Err(error.into())),
+                };
+                busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
+                #[cfg(any(test, feature = "testing"))]
+                statements.fetch_add(statements_of_thread() - statements_before, Ordering::Relaxed);
+                result
+            });
+        })
+    }
+
+    fn send(&self, requester: Requester, length: Length, job: Job) -> Result<(), StoreError> {
         #[cfg(any(test, feature = "testing"))]
         if let Some(inline) = &self.inline {
             let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,11 +199,9 @@ impl Readers {
                 return Ok(());
             }
         }
-        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
-        jobs.try_send(job).map_err(|error| match error {
-            TrySendError::Full(_) => unavailable("too many reads are waiting"),
-            TrySendError::Disconnected(_) => unavailable("the readers have stopped"),
+        self.jobs.push(requester, length, job).map_err(|refused| match refused {
+            Refused::Full(_) => unavailable("too many reads are waiting"),
+            Refused::Closed(_) => unavailable("the store is closed"),
         })?;
         #[cfg(any(test, feature = "testing"))]
         self.arrived.notify_one();
@@ -201,7 +211,7 @@ impl Readers {
     /// Finishes the waiting reads and ends the threads. Blocks until the threads have ended. Later
     /// reads fail.
     pub(in crate::store) fn stop(&self) {
-        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.jobs.close();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -226,9 +236,10 @@ pub(in crate::store) enum ReadersError {
 }
 
 /// Runs waiting reads until the queue is closed.
-fn serve(connection: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
-    while let Ok(job) = waiting.recv() {
+fn serve(connection: &mut ReconnectingConnection, waiting: &Turns<Job>) {
+    while let Some((job, length)) = waiting.next() {
         job(connection);
+        waiting.ended(length);
     }
 }
 

@@ -253,8 +253,13 @@ pub(in crate::store) const NUMBERS: &str =
     "(select cast(value as bigint) from json_each(json(?1)))";
 /// Selects the texts of the first parameter, a list of [`list_of`].
 pub(in crate::store) const TEXTS: &str = "(select value from json_each(json(?1)))";
+/// Selects the pairs of the first parameter, a list of [`list_of`]: `from {PAIRS} pairs`. Each has a number
+/// and a text.
+pub(in crate::store) const PAIRS: &str =
+    "(select cast(json(value) ->> 0 as bigint) as number, json(value) ->> 1 as text
+      from json_each(json(?1)))";
 
-/// Encodes a list for [`NUMBERS`] or [`TEXTS`].
+/// Encodes a list for [`NUMBERS`], [`TEXTS`] or [`PAIRS`].
 pub(in crate::store) fn list_of<T: Serialize>(items: &[T]) -> String {
     serde_json::to_string(items).expect("numbers and texts are JSON")
 }

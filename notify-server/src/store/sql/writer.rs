@@ -1,12 +1,16 @@
 //! The writer thread with group commit. The thread takes all waiting writes as one batch and runs
 //! each in its own savepoint. One `COMMIT` makes the batch durable. Only then do the callers get
 //! their results.
+//!
+//! Applications take turns (`turns.rs`), and a batch that has taken long enough is committed before
+//! its remaining writes run. So large writes of one application delay a write of another one by one
+//! of them, and not by all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use notify_core::AuditEntry;
 use tokio::sync::oneshot;
@@ -14,22 +18,27 @@ use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
 use crate::store::audit;
-use crate::store::deadline::{before_deadline, deadline};
+use crate::store::deadline::{Requester, before_deadline, deadline, requester};
 use crate::store::delivery::start::{self, StartInCommit};
 use crate::store::sql::answer::{Answer, pack, unpack};
 use crate::store::sql::connection::Connection;
+#[cfg(any(test, feature = "testing"))]
+use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, Result as SqlResult, internal, unavailable};
 use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_write_checked;
 use crate::store::sql::scope::WriteScope;
+use crate::store::sql::turns::{Length, Refused, Turns};
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
 /// The most writes of one commit. With 256 writes per commit, the fsync is a small part of the
 /// work: a benchmark registered 35,600 devices a second, and 38,100 with 1,024 writes per commit. A
 /// larger batch mainly makes its first writes wait longer.
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
-/// The most writes that may wait for the writer. Further writes are refused, so that a stalled disk
-/// becomes visible as errors.
+/// After this time, a batch is committed, and its remaining writes are left to the next batch.
+const BATCH_TIME: Duration = Duration::from_millis(25);
+/// The most writes of one application that may wait for the writer. Further writes are refused, so
+/// that a stalled disk becomes visible as errors.
 pub const WRITES_WAITING_MAX: usize = 8_192;
 
 /// The listeners that are called for changes after each commit.
@@ -78,6 +87,7 @@ impl std::ops::Deref for WriteTx<'_> {
 pub(in crate::store) struct Job {
     operation: Operation,
     scope: WriteScope,
+    requester: Requester,
     work: Option<Work>,
     /// The entry of the audit trail that belongs to the write, if an operator requested it.
     audit: Option<AuditEntry>,
@@ -119,6 +129,7 @@ impl Job {
         let job = Self {
             operation,
             scope,
+            requester: requester(),
             work: Some(work),
             audit: audit::pending(),
             deadline: deadline(),
@@ -208,22 +219,21 @@ pub(in crate::store) trait WriterBackend: Send + 'static {
     }
 }
 
-/// The writer loop without a thread, and its queue.
-#[cfg(any(test, feature = "testing"))]
-type Inline = (WriterLoop, Receiver<Job>);
-
 /// The handle of the writer thread.
 pub(in crate::store) struct Writer {
-    jobs: RwLock<Option<SyncSender<Job>>>,
+    jobs: Arc<Turns<Job>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The number of committed transactions.
     pub(in crate::store) commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
     resync_requested: Arc<AtomicBool>,
+    /// How many statements writes have run.
+    #[cfg(any(test, feature = "testing"))]
+    pub(in crate::store) statements: Arc<AtomicU64>,
     /// The writer loop of a store without threads.
     #[cfg(any(test, feature = "testing"))]
-    inline: Option<Mutex<Inline>>,
+    inline: Option<Mutex<WriterLoop>>,
     /// Notified of each write that arrives.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) arrived: tokio::sync::Notify,
@@ -239,21 +249,27 @@ impl Writer {
         busy: Arc<AtomicU64>,
     ) -> std::io::Result<Self> {
         let mut writer_loop = WriterLoop::new(backend, connection, listeners, busy);
+        writer_loop.batch_time = Some(BATCH_TIME);
         let commits = Arc::clone(&writer_loop.commits);
         let faults = Arc::clone(&writer_loop.faults);
         let start_hook = Arc::clone(&writer_loop.start_hook);
         let resync_requested = Arc::clone(&writer_loop.resync_requested);
-        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        #[cfg(any(test, feature = "testing"))]
+        let statements = Arc::clone(&writer_loop.statements);
+        let jobs = Arc::new(Turns::new(1, WRITES_WAITING_MAX));
+        let waiting = Arc::clone(&jobs);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer_loop.run(&waiting))?;
         Ok(Self {
-            jobs: RwLock::new(Some(jobs)),
+            jobs,
             thread: Mutex::new(Some(thread)),
             commits,
             start_hook,
             faults,
             resync_requested,
+            #[cfg(any(test, feature = "testing"))]
+            statements,
             #[cfg(any(test, feature = "testing"))]
             inline: None,
             #[cfg(any(test, feature = "testing"))]
@@ -273,15 +289,16 @@ impl Writer {
         let faults = Arc::clone(&writer_loop.faults);
         let start_hook = Arc::clone(&writer_loop.start_hook);
         let resync_requested = Arc::clone(&writer_loop.resync_requested);
-        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        let statements = Arc::clone(&writer_loop.statements);
         Self {
-            jobs: RwLock::new(Some(jobs)),
+            jobs: Arc::new(Turns::new(1, WRITES_WAITING_MAX)),
             thread: Mutex::default(),
             commits,
             start_hook,
             faults,
             resync_requested,
-            inline: Some(Mutex::new((writer_loop, waiting))),
+            statements,
+            inline: Some(Mutex::new(writer_loop)),
             arrived: tokio::sync::Notify::new(),
         }
     }
@@ -290,12 +307,12 @@ impl Writer {
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn commit_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
-        let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
-        let (writer_loop, waiting) = &mut *inline;
-        let batch: Vec<_> = waiting.try_iter().take(most.min(WRITES_PER_COMMIT_MAX)).collect();
+        let mut writer_loop = inline.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::iter::from_fn(|| self.jobs.try_next().map(|(job, _)| job));
+        let batch: Vec<_> = waiting.take(most.min(WRITES_PER_COMMIT_MAX)).collect();
         let count = batch.len();
         if count > 0 {
-            writer_loop.commit(batch);
+            self.jobs.put_back(writer_loop.commit(batch));
         }
         count
     }
@@ -332,10 +349,10 @@ impl Writer {
 
     /// Adds a job to the queue. Answers its caller if that fails.
     pub(in crate::store) fn send_or_answer(&self, job: Job) {
-        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(jobs) = jobs.as_ref() else { return job.answer(Some("the store is closed")) };
-        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = jobs.try_send(job) {
-            job.answer(Some("too many writes are waiting"));
+        match self.jobs.push(job.requester, Length::Short, job) {
+            Ok(()) => {}
+            Err(Refused::Full(job)) => job.answer(Some("too many writes are waiting")),
+            Err(Refused::Closed(job)) => job.answer(Some("the store is closed")),
         }
     }
 
@@ -344,11 +361,9 @@ impl Writer {
     /// # Errors
     /// `Unavailable` when the queue is full or the store is closed.
     pub(in crate::store) fn send(&self, job: Job) -> Result<(), StoreError> {
-        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
-        jobs.try_send(job).map_err(|error| match error {
-            TrySendError::Full(_) => unavailable("too many writes are waiting"),
-            TrySendError::Disconnected(_) => unavailable("the writer has stopped"),
+        self.jobs.push(job.requester, Length::Short, job).map_err(|refused| match refused {
+            Refused::Full(_) => unavailable("too many writes are waiting"),
+            Refused::Closed(_) => unavailable("the store is closed"),
         })?;
         #[cfg(any(test, feature = "testing"))]
         self.arrived.notify_one();
@@ -364,7 +379,7 @@ impl Writer {
     /// Finishes the waiting writes and ends the thread. Blocks until the thread has ended. Later
     /// writes fail.
     pub(in crate::store) fn stop(&self) {
-        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.jobs.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // The thread catches the panics of jobs; its own result does not matter.
@@ -406,6 +421,10 @@ struct WriterLoop {
     faults: Arc<Faults>,
     /// Set when the reply to the commit of a set was lost.
     resync_requested: Arc<AtomicBool>,
+    #[cfg(any(test, feature = "testing"))]
+    statements: Arc<AtomicU64>,
+    /// After this time, a batch is committed; `None` if it has all the time it needs.
+    batch_time: Option<Duration>,
 }
 
 impl WriterLoop {
@@ -425,29 +444,33 @@ impl WriterLoop {
             start_hook: Arc::default(),
             faults: Arc::default(),
             resync_requested: Arc::default(),
+            #[cfg(any(test, feature = "testing"))]
+            statements: Arc::default(),
+            batch_time: None,
         }
     }
 
     /// Commits waiting writes in batches until the queue is closed.
-    fn run(&mut self, waiting: &Receiver<Job>) {
-        while let Ok(first) = waiting.recv() {
+    fn run(&mut self, waiting: &Turns<Job>) {
+        while let Some((first, _)) = waiting.next() {
             let mut batch = vec![first];
             while batch.len() < WRITES_PER_COMMIT_MAX {
-                let Ok(next) = waiting.try_recv() else { break };
+                let Some((next, _)) = waiting.try_next() else { break };
                 batch.push(next);
             }
-            self.commit(batch);
+            waiting.put_back(self.commit(batch));
         }
     }
 
-    /// Commits a batch and sends the results. Drops writes whose callers no longer wait.
-    fn commit(&mut self, mut batch: Vec<Job>) {
+    /// Commits a batch and sends the results. Drops writes whose callers no longer wait. Returns the
+    /// writes that are left to the next batch.
+    fn commit(&mut self, mut batch: Vec<Job>) -> Vec<(Requester, Job)> {
         batch.retain(|job| job.is_awaited());
         if batch.is_empty() {
-            return;
+            return Vec::new();
         }
-        let mut start = None;
-        let attempt = self.attempt(&mut batch, &mut start);
+        let (mut start, mut rest) = (None, Vec::new());
+        let attempt = self.attempt(&mut batch, &mut rest, &mut start);
         if let Some(start) = start {
             let is_committed = attempt.is_ok();
             let _ = catch_unwind(AssertUnwindSafe(|| start.finish(is_committed)));
@@ -468,6 +491,7 @@ impl WriterLoop {
                 batch.into_iter().for_each(|job| job.answer(Some(&cause)));
             }
         }
+        rest.into_iter().map(|job| (job.requester, job)).collect()
     }
 
     fn has_start_hook(&self) -> bool {
@@ -477,10 +501,11 @@ impl WriterLoop {
     /// Runs and commits a batch in one transaction, and returns its changes. After an error the
     /// batch counts as failed, although a commit whose reply was lost may be stored. Sets `start`
     /// if the transaction started notifications. The caller must then finish the start, also after
-    /// an error.
+    /// an error. Moves the writes for which no time is left to `rest`.
     fn attempt(
         &mut self,
-        batch: &mut [Job],
+        batch: &mut Vec<Job>,
+        rest: &mut Vec<Job>,
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
         self.resync_pending |= self.resync_requested.swap(false, Ordering::AcqRel);
@@ -495,7 +520,13 @@ impl WriterLoop {
         // A single write can be rolled back with its transaction. A savepoint would copy every page
         // that it changes.
         let is_alone = batch.len() == 1;
+        let began_at = Instant::now();
+        let mut ran = 0;
         for job in &mut *batch {
+            if ran > 0 && self.batch_time.is_some_and(|time| began_at.elapsed() >= time) {
+                break;
+            }
+            ran += 1;
             // The deadline may have passed while the writer waited for the lock or for a new
             // connection.
             if !job.is_awaited() {
@@ -506,7 +537,12 @@ impl WriterLoop {
             }
             self.faults.at_write(connection)?;
             let changes_before = changes.len();
+            #[cfg(any(test, feature = "testing"))]
+            let statements_before = statements_of_thread();
             let has_succeeded = job.run(&mut WriteTx { connection, changes: &mut changes });
+            #[cfg(any(test, feature = "testing"))]
+            self.statements
+                .fetch_add(statements_of_thread() - statements_before, Ordering::Relaxed);
             if !connection.in_transaction() {
                 return Err(Error::TransactionAborted);
             }
@@ -522,6 +558,7 @@ impl WriterLoop {
                 connection.rollback_to_savepoint()?;
             }
         }
+        *rest = batch.split_off(ran);
         reach_failpoints(&*batch, Stage::Written);
         let hook = self.start_hook.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hook) = &*hook {

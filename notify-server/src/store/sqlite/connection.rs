@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::store::sql::caller::{self, STEPS_PER_CHECK};
+
 /// How long a statement waits for a lock of another process.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The page cache of the writer, in KiB. It has room for the inner pages of all indexes of some
@@ -49,7 +51,7 @@ pub(super) fn open_unsynced_writer(path: &Path) -> rusqlite::Result<Connection> 
 
 /// Opens a read-only connection.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(
+    let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
@@ -57,6 +59,8 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     configure(&connection)?;
+    // Interrupts a statement whose caller no longer waits.
+    connection.progress_handler(STEPS_PER_CHECK, Some(caller::is_gone))?;
     Ok(connection)
 }
 

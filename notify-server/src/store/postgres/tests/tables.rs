@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use notify_core::{AttributeChanges, Registration, UserId};
 use tokio::task::spawn_blocking;
 
 use super::super::connect_config::ConnectConfig;
@@ -145,4 +147,50 @@ async fn a_migration_without_its_record_is_not_committed() {
     own.0.execute("drop trigger refuse on refinery_schema_history");
     spawn_blocking(migrate).await.unwrap().unwrap();
     assert_eq!(own.0.numbers(made), [2]);
+}
+
+/// The plans of statements are made while the tables are empty, and kept while the tables grow.
+#[tokio::test]
+async fn plans_for_empty_tables_hold_while_the_tables_grow() {
+    const DEVICES: usize = 600;
+    const AT_ONCE: usize = 50;
+    let own = PostgresBackend::migrated(SetMode::On);
+    let store = own.open();
+    let app = fixtures::app(&store).await;
+    let devices: Vec<String> = (0..DEVICES).map(|number| format!("d{number}")).collect();
+    for some in devices.chunks(AT_ONCE) {
+        let store = &store;
+        let registering = some.iter().map(|device| async move {
+            let user = UserId::new(device.as_str()).unwrap();
+            let registration =
+                Registration { user_id: Some(user.clone()), ..fixtures::android(device) };
+            store.register_device(app, registration, fixtures::NOW, None).await.unwrap();
+            let id = fixtures::id(device);
+            let tag = vec![fixtures::tag(device, true)];
+            store.set_tags(app, id.clone(), tag, None).await.unwrap();
+            let plan =
+                || AttributeChanges([("plan".to_owned(), Some(device.as_str().into()))].into());
+            store.change_attributes(app, id, plan()).await.unwrap();
+            store.change_user(app, user, plan(), fixtures::NOW).await.unwrap();
+        });
+        join_all(registering).await;
+    }
+    store.close().await;
+    // A session adds what it read to the statistics at its end.
+    own.0.execute(&format!(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity
+         where datname = '{}' and pid <> pg_backend_pid()",
+        own.0.name()
+    ));
+    for (read, of) in
+        [("seq_tup_read", "pg_stat_user_tables"), ("idx_tup_read", "pg_stat_user_indexes")]
+    {
+        // Sets join the devices of a new table by its whole index, until the table is analyzed.
+        let most = 40 * DEVICES;
+        let scanned = own.0.texts(&format!(
+            "select concat_ws(' ', relname, {read}) from {of}
+             where {read} > {most} and (relname <> 'devices' or '{read}' = 'seq_tup_read')"
+        ));
+        assert_eq!(scanned, [""; 0], "{of}");
+    }
 }
