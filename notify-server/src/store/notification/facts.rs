@@ -18,7 +18,7 @@ use crate::store::sql::row::{platforms_of, require_app, unexpected_value};
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
     AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Portion,
-    SEQUENCE_MAX, StoreError, UserNo, erased_ids, platform_code, user,
+    StoreError, UserNo, erased_ids, platform_code, user,
 };
 
 /// The facts about one notification and one device.
