@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_contains_the_cause() {
+    fn the_summary_of_what_was_not_sent_contains_the_cause() {
         use ExplainedOutcome as Outcome;
         use StepKind as Kind;
         for (outcome, steps, text) in [
@@ -332,12 +332,22 @@ mod tests {
                 ],
                 "✗ not sent: has no address now",
             ),
+        ] {
+            assert_eq!(text_of(&explained(outcome, steps)), text);
+        }
+    }
+
+    #[test]
+    fn the_summary_contains_the_cause() {
+        use ExplainedOutcome as Outcome;
+        use StepKind as Kind;
+        for (outcome, steps, text) in [
             (
                 Outcome::Pending,
                 &[
                     (Kind::CredentialsRefused, "fcm refuses the server's credentials"),
                     (Kind::NextAttempt, "the next attempt is due"),
-                ],
+                ][..],
                 "! pending: fcm refuses the server's credentials",
             ),
             (

@@ -135,14 +135,19 @@ fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
         && area != Area::Inbound
         && route.path != "/v1/polls/{id}"
         && route.path != crate::api::handlers::web::SUBSCRIBE;
+    let needs_playground =
+        route.path.starts_with("/admin/v1/playground") && route.method != Method::POST;
     // Authentication failures and votes are rate limited.
     let is_rate_limited = area.authenticates() || (area == Area::Polls && has_body);
     let rows = [
         (StatusCode::BAD_REQUEST, true),
         (StatusCode::UNAUTHORIZED, area.authenticates()),
         (StatusCode::FORBIDDEN, scope_of(route).is_some()),
-        // The query of a preview can name a device.
-        (StatusCode::NOT_FOUND, names_resource || route.path == "/v1/notifications/preview"),
+        // The query of a preview can name a device, and there may be no playground.
+        (
+            StatusCode::NOT_FOUND,
+            names_resource || route.path == "/v1/notifications/preview" || needs_playground,
+        ),
         (StatusCode::CONFLICT, takes_idempotency_key(route)),
         (StatusCode::PAYLOAD_TOO_LARGE, has_body),
         (StatusCode::TOO_MANY_REQUESTS, is_rate_limited),

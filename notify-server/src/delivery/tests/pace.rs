@@ -57,12 +57,9 @@ impl Attempts {
     }
 }
 
-/// Advances the clock, and gives the engine time to act after each step.
 async fn advance(rig: &Rig, by: Duration) {
-    let mut progress = rig.progress();
     for _ in 0..by.as_millis() / STEP.as_millis() {
-        rig.clock.advance(STEP);
-        let _ = tokio::time::timeout(Duration::from_millis(4), progress.changed()).await;
+        rig.step(STEP).await;
     }
 }
 

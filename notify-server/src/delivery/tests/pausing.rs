@@ -27,12 +27,9 @@ async fn resume(rig: &Rig, id: &NotificationId) {
     rig.store.resume_notification(rig.app, id.clone(), rig.clock.now(), None).await.unwrap();
 }
 
-/// Advances the clock, and gives the engine time to act after each step.
 async fn advance(rig: &Rig) {
-    let mut progress = rig.progress();
     for _ in 0..STEPS {
-        rig.clock.advance(STEP);
-        let _ = tokio::time::timeout(Duration::from_millis(5), progress.changed()).await;
+        rig.step(STEP).await;
     }
 }
 

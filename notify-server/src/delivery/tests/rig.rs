@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use notify_core::{
@@ -31,9 +31,11 @@ use crate::telemetry::DeliveryMetrics;
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 const FILE: &str = "notify.db";
 /// Longest wait for an event, after which the test fails.
-const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Most real time that the engine gets between two clock steps.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Most real time that the engine gets between two clock steps on an idle machine.
 const STEP_WAIT: Duration = Duration::from_millis(4);
+/// On a busy machine, the engine gets the time that this many reads of the store take.
+const STEP_READS: u32 = 5;
 
 /// A scripted answer of the fake provider.
 #[derive(Clone)]
@@ -597,6 +599,17 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, waited).await.expect("the cancellation arrives in time");
     }
 
+    /// Advances the clock, and gives the engine real time to act, until it commits something or does
+    /// nothing. On a busy machine it gets more time, so that the clock does not run ahead of it.
+    pub(super) async fn step(&self, by: Duration) {
+        let mut progress = self.progress();
+        self.clock.advance(by);
+        let began = Instant::now();
+        self.store.workload(self.clock.now()).await.unwrap();
+        let wait = STEP_WAIT.max(STEP_READS * began.elapsed());
+        let _ = tokio::time::timeout(wait, progress.changed()).await;
+    }
+
     /// Advances the clock step by step until the condition holds for a notification. For waits that
     /// start with an answer, whose processing a test cannot observe.
     pub(super) async fn advance_until(
@@ -605,17 +618,13 @@ impl Rig {
         step: Duration,
         wanted: impl Fn(&NotificationRecord) -> bool,
     ) -> NotificationRecord {
-        let mut progress = self.progress();
         let turned = async {
             loop {
-                self.clock.advance(step);
-                progress.borrow_and_update();
+                self.step(step).await;
                 let record = self.read(id).await;
                 if wanted(&record) {
                     return record;
                 }
-                // The engine gets real time to act, so that the clock does not run ahead of it.
-                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
         match tokio::time::timeout(WAIT_MAX, turned).await {
@@ -635,17 +644,12 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, waited).await.expect("nothing is due in time");
     }
 
-    /// Advances the clock step by step until that many attempts arrived. Between two steps the
-    /// engine gets real time to act, so that the clock does not run past the end of the test.
+    /// Advances the clock step by step until that many attempts arrived.
     pub(super) async fn advance_until_arrived(&self, count: usize, step: Duration) {
-        let mut arrived = self.provider.arrived.subscribe();
+        let arrived = self.provider.arrived.subscribe();
         let turned = async {
-            loop {
-                self.clock.advance(step);
-                let seen = arrived.wait_for(|seen| *seen >= count);
-                if tokio::time::timeout(STEP_WAIT, seen).await.is_ok() {
-                    return;
-                }
+            while *arrived.borrow() < count {
+                self.step(step).await;
             }
         };
         tokio::time::timeout(WAIT_MAX, turned).await.expect("attempts arrive in time");
