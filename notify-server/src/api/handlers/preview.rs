@@ -86,11 +86,9 @@ pub(crate) async fn preview(
             Some(sample) => Rendered { preview: renderer.render(&sample.content), bytes_max: None },
             None => renderer.render_template(&content.untranslated()),
         };
-        let languages = content.languages().into_iter().zip(&translated);
-        let languages = languages.map(|(language, content)| {
-            language_preview(language, renderer.render_template(content))
-        });
-        let languages = languages.collect();
+        let in_language =
+            |(language, content)| language_preview(language, renderer.render_template(content));
+        let languages = content.languages().into_iter().zip(&translated).map(in_language).collect();
         let status = ctx.api.operations.engine.provider_status(ctx.app_no(), platform);
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(platform, &provider, &status));
@@ -104,10 +102,10 @@ pub(crate) async fn preview(
         platforms,
         unknown: (reached.unknown > 0).then_some(reached.unknown),
     };
-    let mut idempotency_key = ctx.idempotency_key()?;
-    if let Some(sample) = &sample {
-        idempotency_key = idempotency_key.map(|key| key.about(&sample.id));
-    }
+    let idempotency_key = ctx.idempotency_key()?.map(|key| match &sample {
+        Some(sample) => key.about(&sample.id),
+        None => key,
+    });
     Ok(ctx.api.store.keep_preview(ctx.app_no(), response, idempotency_key).await?.into())
 }
 
