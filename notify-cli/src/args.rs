@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_no_value() {
+    fn an_option_is_not_taken_as_a_value() {
         for (line, name) in [
             (&["send", "--text", "--watch", "--platform", "ios"][..], "--watch"),
             (&["send", "--title", "--platform=ios", "--text", "t"], "--platform=ios"),

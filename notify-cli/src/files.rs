@@ -43,10 +43,11 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
 /// Writes a temporary file and renames it, so that a crash leaves the old file or the new one. A symbolic link
 /// at `path` is replaced, and not followed.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    // The process id keeps two runs apart.
     let mut temporary = path.to_owned().into_os_string();
-    temporary.push(".new");
+    temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    // What an interrupted run left.
+    // What an interrupted run with the same id left.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -90,7 +91,7 @@ mod tests {
     fn no_symbolic_link_is_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, victim) = (folder.path().join("state"), folder.path().join("victim"));
-        let temporary = folder.path().join("state.new");
+        let temporary = folder.path().join(format!("state.{}.new", std::process::id()));
         fs::write(&victim, "precious").unwrap();
         for link in [&path, &temporary] {
             symlink(&victim, link).unwrap();

@@ -24,7 +24,7 @@ pub(crate) enum TlsProblem {
     /// The peer sent something that is not TLS.
     #[error("the server does not speak TLS at this port")]
     NotTls,
-    /// The peer refused, such as for its own reasons or since there is no common version.
+    /// The peer refused, for example because there is no common version.
     #[error("the TLS handshake failed")]
     Handshake,
 }
@@ -61,8 +61,7 @@ impl From<&rustls::Error> for TlsProblem {
                 | CertificateError::NotValidForNameContext { .. } => Self::WrongName,
                 CertificateError::Revoked => Self::Revoked,
                 // A bad signature appears if an authority was recreated with the same name, as the sandbox
-                // does. Any other error is one of a certificate that signs itself, and is made for an
-                // authority.
+                // does. `Other` is the error for a CA certificate that is used as a server certificate.
                 CertificateError::UnknownIssuer
                 | CertificateError::BadSignature
                 | CertificateError::Other(_) => Self::UnknownIssuer,

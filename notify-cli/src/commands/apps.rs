@@ -21,7 +21,7 @@ pub(crate) enum Apps {
     Create {
         /// Its name, the default title of its notifications.
         name: String,
-        /// Its language code; `en` unless given.
+        /// Its language code (default: `en`).
         #[arg(long, value_name = "CODE")]
         language: Option<String>,
         /// If an application has this name, print its id and change nothing.
@@ -66,8 +66,8 @@ pub(crate) enum Apps {
         #[arg(long = "tag", value_name = "NAME", requires = "origins")]
         tags: Vec<String>,
         /// Host of a push service that browsers may use, such as `fcm.googleapis.com`, or
-        /// `*.push.apple.com` for all names below a domain; repeatable. The push services of Chrome,
-        /// Firefox, Safari and Edge unless given.
+        /// `*.push.apple.com` for all names below a domain; repeatable (default: the push services of
+        /// Chrome, Firefox, Safari and Edge).
         #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
         push_services: Vec<String>,
         /// Revoke the access of all pages.

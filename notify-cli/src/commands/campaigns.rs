@@ -39,13 +39,13 @@ pub(crate) enum Campaigns {
         /// Only campaigns whose name contains this text, ignoring case.
         #[arg(long)]
         name: Option<String>,
-        /// Only campaigns with this status; `active` unless given.
+        /// Only campaigns with this status (default: `active`).
         #[arg(long, value_parser = ["active", "disabled", "all"])]
         status: Option<String>,
         /// Campaigns to skip.
         #[arg(long, value_name = "N")]
         offset: Option<u64>,
-        /// Maximum number of campaigns, 1 to 1,000; 50 unless given.
+        /// Maximum number of campaigns, 1 to 1,000 (default: 50).
         #[arg(long, value_name = "N")]
         limit: Option<u32>,
     },

@@ -15,7 +15,7 @@ pub(crate) struct ContentArgs {
     /// Main text; `-` for standard input.
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// Title; the application's name unless given.
+    /// Title (default: the application's name).
     #[arg(long)]
     title: Option<String>,
     /// The texts for devices of other languages, as JSON, or a file with it (`-` for standard input):

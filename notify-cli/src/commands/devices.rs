@@ -59,7 +59,7 @@ pub(crate) enum Devices {
     },
     /// Write all devices to standard output in the format of `import`, with their tags and states.
     Export {
-        /// Format of the file; ndjson unless given.
+        /// Format of the file (default: ndjson).
         #[arg(long)]
         format: Option<Format>,
         /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger), chatapp
@@ -194,7 +194,7 @@ pub(crate) struct Register {
     /// Offset from UTC: GMT or GMT±HH:MM.
     #[arg(long, value_name = "OFFSET", conflicts_with = "file")]
     timezone: Option<String>,
-    /// User to log in. The log-in stays as it is unless given.
+    /// User to log in. Without it, the log-in does not change.
     #[arg(long, value_name = "USER_ID", conflicts_with = "file")]
     user: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(crate) struct Report {
     /// Id of the device.
     #[arg(long, value_name = "DEVICE_ID", required_unless_present = "file")]
     device: Option<String>,
-    /// Time of the event, like 2026-05-01T09:00:00Z or unix milliseconds; now unless given.
+    /// Time of the event, like 2026-05-01T09:00:00Z or unix milliseconds (default: now).
     #[arg(long, value_name = "TIME", value_parser = input::instant)]
     at: Option<Timestamp>,
 }

@@ -30,20 +30,20 @@ pub(crate) enum Keys {
         /// Its purpose.
         #[arg(long)]
         name: Option<String>,
-        /// What it may do; repeatable. Everything unless given.
+        /// What it may do; repeatable (default: everything).
         #[arg(long, value_name = "SCOPE", value_parser = KeyScope::NAMES, value_delimiter = ',')]
         scope: Vec<String>,
         /// When it expires: a span from now like `90d`, or a time; at most ten years ahead. It
-        /// does not expire unless given.
+        /// does not expire by default.
         #[arg(long, value_name = "TIME", value_parser = input::future_instant)]
         expires_in: Option<Timestamp>,
         /// Create a publishable key, with which apps register their own devices under /device/v1.
         #[arg(long, conflicts_with = "scope")]
         publishable: bool,
-        /// Tag that apps may set with the publishable key; repeatable. None unless given.
+        /// Tag that apps may set with the publishable key; repeatable (default: none).
         #[arg(long = "allow-tag", value_name = "NAME", requires = "publishable")]
         allowed_tags: Vec<String>,
-        /// Attribute that apps may set with the publishable key; repeatable. None unless given.
+        /// Attribute that apps may set with the publishable key; repeatable (default: none).
         #[arg(long = "allow-attribute", value_name = "NAME", requires = "publishable")]
         allowed_attributes: Vec<String>,
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) enum Keys {
         /// Name or id of the key.
         #[arg(value_name = "NAME|ID")]
         id: String,
-        /// How long the rotated key stays valid, such as `12h`; at most `30d`; one day unless given.
+        /// How long the rotated key stays valid, such as `12h`; at most `30d` (default: one day).
         #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
         overlap: Option<u32>,
         #[command(flatten)]

@@ -55,7 +55,7 @@ pub(crate) struct Listen {
     /// Url that gets the events; without a scheme it is http. Unless given, events are only printed.
     #[arg(long, value_name = "URL")]
     forward_to: Option<String>,
-    /// Types of events, such as `notification.failed`, separated by commas. Every type unless given.
+    /// Types of events, such as `notification.failed`, separated by commas (default: every type).
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     events: Vec<String>,
     /// Start after the event with this cursor.

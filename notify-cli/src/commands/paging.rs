@@ -12,7 +12,7 @@ pub(crate) const LARGE_PAGE: u32 = 500;
 /// Options of a listing.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
-    /// Page size, 1 to 1,000; 50 unless given.
+    /// Page size, 1 to 1,000 (default: 50).
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Cursor of the next page, which the previous page printed.

@@ -26,10 +26,10 @@ pub(crate) enum ProfileCommand {
         name: String,
         /// Address of the server.
         server: String,
-        /// File with the API key; `-` for standard input; `NOTIFY_API_KEY` unless given.
+        /// File with the API key; `-` for standard input (default: `NOTIFY_API_KEY`).
         #[arg(long, value_name = "FILE")]
         api_key_file: Option<PathBuf>,
-        /// File with the admin key; `-` for standard input; `NOTIFY_ADMIN_KEY` unless given.
+        /// File with the admin key; `-` for standard input (default: `NOTIFY_ADMIN_KEY`).
         #[arg(long, value_name = "FILE")]
         admin_key_file: Option<PathBuf>,
     },

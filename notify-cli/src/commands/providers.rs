@@ -230,7 +230,7 @@ pub(crate) struct FieldArgs {
     /// webpush: the contact for push services, `mailto:` or `https:`.
     #[arg(long, value_name = "URL")]
     subject: Option<String>,
-    /// webpush: a file with the VAPID key; the server keeps or creates one unless given.
+    /// webpush: a file with the VAPID key (default: the server keeps or creates one).
     #[arg(long, value_name = "FILE")]
     vapid_private_key_file: Option<PathBuf>,
     /// messenger: a file with the access token of the page.
@@ -305,7 +305,7 @@ impl FieldArgs {
     }
 }
 
-/// The text of a file with a secret, without the line end behind it.
+/// The text of a file with a secret, without white space around it.
 fn secret(file: &Path) -> Result<String, Failure> {
     let text = String::from_utf8(input::read(file)?)
         .map_err(|_| Failure::Usage(format!("{}: is not UTF-8", file.display())))?;

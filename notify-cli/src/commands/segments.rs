@@ -59,7 +59,7 @@ pub(crate) enum Segments {
     Preview {
         #[command(flatten)]
         audience: AudienceArgs,
-        /// Only devices of this platform; repeatable. All platforms unless given.
+        /// Only devices of this platform; repeatable (default: all platforms).
         #[arg(
             long = "platform", value_name = "PLATFORM", value_parser = input::platforms(),
             conflicts_with = "file",

@@ -157,7 +157,7 @@ struct TimingArgs {
     /// When to send, in the local time of each device: YYYY-MM-DDTHH:MM.
     #[arg(long, value_name = "TIME")]
     send_at_local: Option<String>,
-    /// How long to keep trying a delivery; 28 days unless given.
+    /// How long to keep trying a delivery (default: 28 days).
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
     /// How soon the provider should deliver.
@@ -173,7 +173,7 @@ struct TimingArgs {
     /// deliveries fail. Otherwise the notification pauses.
     #[arg(long, value_name = "PERCENT", conflicts_with = "send_at_local")]
     canary: Option<u32>,
-    /// How long after the last first attempt the canary is judged; 600 unless given.
+    /// How long after the last first attempt the canary is judged (default: 600).
     #[arg(long, value_name = "SECONDS", requires = "canary")]
     canary_wait: Option<u32>,
     /// The canary fails if more than this share of its deliveries failed or is still pending; 5 unless

@@ -18,23 +18,23 @@ pub(crate) enum Statistics {
     /// Count the devices registered in a period, by platform and state.
     Devices {
         /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
-        /// 2026-05-01T09:00:00Z, or unix milliseconds; the beginning unless given.
+        /// 2026-05-01T09:00:00Z, or unix milliseconds (default: the beginning).
         #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         from: Option<Timestamp>,
-        /// End; now unless given.
+        /// End (default: now).
         #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         to: Option<Timestamp>,
     },
     /// Count deliveries by outcome and engagement events by day (UTC), for at most 366 days.
     Notifications {
         /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
-        /// 2026-05-01T09:00:00Z, or unix milliseconds; the first day with a count unless given.
+        /// 2026-05-01T09:00:00Z, or unix milliseconds (default: the first day with a count).
         #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         from: Option<Timestamp>,
-        /// End; now unless given.
+        /// End (default: now).
         #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         to: Option<Timestamp>,
-        /// Draw a bar chart of one of the counts; `sent` unless given.
+        /// Draw a bar chart of one of the counts (default: `sent`).
         #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "sent")]
         chart: Option<DailyCount>,
     },

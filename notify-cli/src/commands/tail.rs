@@ -14,7 +14,7 @@ use crate::{failure::Failure, output, session::Session};
 /// `notify tail`.
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// Type of events to show, such as `notification.failed`; repeatable. Every type unless given.
+    /// Type of events to show, such as `notification.failed`; repeatable (default: every type).
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     /// Start after the event with this cursor.

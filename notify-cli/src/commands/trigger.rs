@@ -60,16 +60,16 @@ pub(crate) struct Trigger {
     webhook: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
-    /// Id of the notification in the events; a new id unless given.
+    /// Id of the notification in the events (default: a new id).
     #[arg(long, value_name = "ID", requires = "to")]
     notification: Option<String>,
-    /// Id of the device in the events; `example-device` unless given.
+    /// Id of the device in the events (default: `example-device`).
     #[arg(long, value_name = "DEVICE_ID", requires = "to")]
     device: Option<String>,
-    /// Id of the user in the events; null unless given.
+    /// Id of the user in the events (default: null).
     #[arg(long, value_name = "USER_ID", requires = "to")]
     user: Option<String>,
-    /// The `webhook-id` of the events; new ids unless given. A repeated id is a repeated message, which a
+    /// The `webhook-id` of the events (default: new ids). A repeated id is a repeated message, which a
     /// receiver should recognise.
     #[arg(long, value_name = "ID", requires = "to")]
     webhook_id: Option<String>,

@@ -50,7 +50,7 @@ pub(crate) enum Users {
     Token {
         /// Its id.
         user_id: String,
-        /// How long the token is valid, such as `10m`; from `1m` to `1d`. One hour unless given.
+        /// How long the token is valid, such as `10m`; from `1m` to `1d` (default: one hour).
         #[arg(long, value_name = "SPAN", value_parser = input::span_seconds)]
         ttl: Option<u32>,
     },

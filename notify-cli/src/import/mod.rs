@@ -85,7 +85,7 @@ pub(crate) struct Import {
 /// How a file is read and imported.
 #[derive(Debug, Args)]
 pub(crate) struct FileOptions {
-    /// Format of the file; derived from its name (.csv, .tsv, .ndjson, .jsonl, .json) unless given.
+    /// Format of the file; by default from its name (.csv, .tsv, .ndjson, .jsonl, .json).
     #[arg(long)]
     format: Option<Format>,
     /// Number of rows that are executed at the same time.
@@ -94,11 +94,11 @@ pub(crate) struct FileOptions {
         value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX),
     )]
     parallel: u16,
-    /// File that keeps the progress; next to FILE unless given.
+    /// File that keeps the progress (default: next to FILE).
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// New file for refused rows; FILE.refused.csv or FILE.refused.ndjson unless given, with a number if
-    /// that exists.
+    /// New file for refused rows (default: FILE.refused.csv or FILE.refused.ndjson, with a number if
+    /// that exists).
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Ignore the state file and start over.

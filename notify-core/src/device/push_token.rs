@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_recognised() {
+    fn texts_that_are_not_tokens_are_recognised() {
         let long_fcm = format!("f:{}", "x".repeat(FCM_TOKEN_CHARS_MIN));
         for (text, seen) in [
             (FCM, "an FCM registration token"),

@@ -367,7 +367,8 @@ fn check_recipient_id(
         return None;
     }
     if text.chars().nth(RECIPIENT_ID_CHARS_MAX).is_some() {
-        validator.violation(at, "must be at most 255 characters");
+        let rule = format_args!("must be at most {RECIPIENT_ID_CHARS_MAX} characters");
+        validator.violation(at, rule);
         return None;
     }
     parse(text).map_err(|error| validator.violation(at, error)).ok()

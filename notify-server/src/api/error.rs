@@ -41,7 +41,7 @@ pub(crate) enum ApiError {
     /// As [`Self::Unauthorized`], when an admin key was sent to `/v1`. The text depends only on the request.
     #[error("missing or invalid API key: an admin key opens only /admin/v1")]
     AdminKeyMisplaced,
-    /// The API key has expired. Only who has the whole key can learn this.
+    /// The API key has expired. Only a caller that has the whole key can learn this.
     #[error("the API key has expired: use its successor, or create another one")]
     KeyExpired,
     /// The publishable key is missing, malformed, unknown or revoked, or its application is suspended. All have

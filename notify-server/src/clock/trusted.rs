@@ -90,7 +90,8 @@ impl TrustedClock {
         let (elapsed_ms, now_ms) = (clock.elapsed_ms(), clock.now().as_ms());
         let trust = Trust::start(mark, elapsed_ms, now_ms);
         // A machine without a battery starts with a time of the past. The leap that corrects it is expected.
-        if mark.is_some_and(|mark| mark.trusted_at.as_ms() > now_ms) {
+        // A correction of less than a leap needs no permission.
+        if mark.is_some_and(|mark| mark.trusted_at.as_ms() - now_ms > LEAP_MS) {
             clock.allow_leap();
         }
         log_leap(0, trust.doubted_ms());
@@ -140,9 +141,9 @@ fn log_leap(before_ms: i64, after_ms: i64) {
     if before_ms == 0 && after_ms > 0 {
         tracing::warn!(
             leap_ms = after_ms,
-            "the clock is further ahead than time can have passed: nothing is deleted, expires or is sent \
-             for it. If it is right, run `notify-server confirm-clock`; if it is wrong, set it, and restart \
-             the server if it started with that time"
+            "the clock is further ahead than time can have passed: until it is confirmed, the server deletes, \
+             expires and sends nothing because of it. If it is right, run `notify-server confirm-clock`; if it \
+             is wrong, set it, and restart the server if it started with that time"
         );
     } else if before_ms > 0 && after_ms == 0 {
         tracing::info!("the clock is trusted again");
@@ -251,7 +252,9 @@ mod tests {
         assert!(clock.allowed.load(Ordering::SeqCst));
         clock.held_ms.store(0, Ordering::SeqCst);
         assert_eq!(trusted.leap(), Duration::ZERO, "followed, or set back");
-        for (trusted_at, is_expected) in [(NOW - YEAR, false), (NOW, false), (NOW + YEAR, true)] {
+        for (trusted_at, is_expected) in
+            [(NOW - YEAR, false), (NOW, false), (NOW + LEAP_MS, false), (NOW + YEAR, true)]
+        {
             let mark = ClockMark { trusted_at: Timestamp(trusted_at), in_doubt: false };
             let allowed = held(Some(mark)).1.allowed.load(Ordering::SeqCst);
             assert_eq!(allowed, is_expected, "the leap that corrects a clock of the past");

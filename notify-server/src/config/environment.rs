@@ -60,7 +60,11 @@ pub fn unknown_variables(variables: impl Iterator<Item = (OsString, OsString)>) 
         .map(|(name, _)| warning(&name, &known))
         .collect();
     unknown.sort_unstable();
+    let more = unknown.len().saturating_sub(WARNINGS_MAX);
     unknown.truncate(WARNINGS_MAX);
+    if more > 0 {
+        unknown.push(format!("{more} more environment variables are not known and are ignored"));
+    }
     unknown
 }
 

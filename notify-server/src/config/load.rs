@@ -212,8 +212,12 @@ pub(crate) fn secret_variable(
             let read = || {
                 let mut text = String::new();
                 std::fs::File::open(&path)?
-                    .take(SECRET_FILE_BYTES_MAX)
+                    .take(SECRET_FILE_BYTES_MAX + 1)
                     .read_to_string(&mut text)?;
+                if text.len() as u64 > SECRET_FILE_BYTES_MAX {
+                    let rule = format!("it has more than {SECRET_FILE_BYTES_MAX} bytes");
+                    return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, rule));
+                }
                 Ok(text)
             };
             let text = read().map_err(|source| ConfigError::SecretFile {
@@ -314,7 +318,7 @@ Every setting has a flag (`--listen`), an environment variable (`NOTIFY_LISTEN`)
 environment, which overrides the file. Unknown keys are refused. All subcommands take the same
 settings.
 
-Blanks, line ends and a pair of quotes around a value do not belong to it. A switch is `true` or `false`,
+The server ignores blanks, line ends and a pair of quotes around a value. A switch is `true` or `false`,
 `1` or `0`, `yes` or `no`, `on` or `off`, in capitals or not. `NOTIFY_DATABASE_URL_FILE` names a file that
 contains the url of the database, such as a mounted secret, in the place of `NOTIFY_DATABASE_URL`. At its
 start, the server warns about variables that begin with `NOTIFY_` and are not settings.

@@ -195,9 +195,6 @@ enum Unwrapped {
 fn unwrapped(text: &str) -> Result<Unwrapped, Looks> {
     let mut text = Zeroizing::new(trimmed(text).to_owned());
     for _ in 0..WRAPPINGS_MAX {
-        if ["${", "$(", "{{", "...", "…", "***"].iter().any(|mark| text.contains(mark)) {
-            return Err(Looks::Placeholder);
-        }
         if text.starts_with(['{', '[']) {
             text = Zeroizing::new(key_in_json(&text).ok_or(Looks::Json)?);
             continue;
@@ -205,6 +202,9 @@ fn unwrapped(text: &str) -> Result<Unwrapped, Looks> {
         let plain = unescaped(&text);
         if plain.contains(BEGIN) {
             return Ok(Unwrapped::Pem(plain));
+        }
+        if has_placeholder(&text) {
+            return Err(Looks::Placeholder);
         }
         if is_file_name(&text) {
             return Err(Looks::FileName);
@@ -219,6 +219,11 @@ fn unwrapped(text: &str) -> Result<Unwrapped, Looks> {
         }
     }
     Err(Looks::Text)
+}
+
+/// Whether a text has a part that somebody was to replace by a key.
+fn has_placeholder(text: &str) -> bool {
+    ["${", "$(", "{{", "...", "…", "***"].iter().any(|mark| text.contains(mark))
 }
 
 /// The content of the block that has a private key.
@@ -297,6 +302,9 @@ impl Block<'_> {
     }
 
     fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, Looks> {
+        if has_placeholder(self.body) {
+            return Err(Looks::Placeholder);
+        }
         if !self.is_complete {
             return Err(Looks::Cut);
         }

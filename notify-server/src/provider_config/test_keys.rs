@@ -30,7 +30,7 @@ pub(crate) fn p256_ders() -> [Vec<u8>; 2] {
     [sec1.as_ref().to_vec(), pair.to_pkcs8v1().unwrap().as_ref().to_vec()]
 }
 
-/// A certificate that signs itself.
+/// A self-signed certificate.
 pub(crate) fn certificate_pem() -> String {
     rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap().cert.pem()
 }

@@ -412,7 +412,7 @@ impl CredentialCheck {
         Self { ok: false, detail: detail.into() }
     }
 
-    /// The check with a remark if the server's clock differs from the provider's, which is how far it is ahead.
+    /// Adds a remark if the server's clock differs from the provider's. `ahead_ms` is how far it is ahead.
     /// Providers refuse tokens of such a server, and do not always say why.
     #[must_use]
     pub(crate) fn with_clock(mut self, ahead_ms: Option<i64>) -> Self {

@@ -44,9 +44,9 @@ pub(crate) async fn as_request<W: Future>(work: W) -> W::Output {
     REQUESTER.scope(Cell::new(Requester::Anyone), work).await
 }
 
-/// Sets who made the request of this task.
-pub(crate) fn set_requester(requester: Requester) {
-    let _ = REQUESTER.try_with(|current| current.set(requester));
+/// Sets who made the request of this task. Returns who it was before.
+pub(crate) fn set_requester(requester: Requester) -> Requester {
+    REQUESTER.try_with(|current| current.replace(requester)).unwrap_or(Requester::Server)
 }
 
 /// Who made the request of this task; the server outside of a request.

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use notify_core::{PendingErasures, Timestamp};
 
 use crate::store::device::{NamedIds, without_ids};
+use crate::store::sql::error::internal;
 use crate::store::sql::row::{count, count_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, TEXTS, WriteScope, list_of, params};
@@ -36,8 +37,12 @@ impl Kind {
         }
     }
 
-    const fn of_code(code: i64) -> Self {
-        if code == 0 { Self::Device } else { Self::User }
+    fn of_code(code: i64) -> Result<Self, StoreError> {
+        match code {
+            0 => Ok(Self::Device),
+            1 => Ok(Self::User),
+            _ => Err(internal("an erased id has an unknown kind")),
+        }
     }
 }
 
@@ -78,7 +83,7 @@ impl Store {
 
     /// Reads how much the searches for erased ids have left.
     pub async fn pending_erasures(&self) -> Result<PendingErasures, StoreError> {
-        self.read(pending).await
+        self.read_long(pending).await
     }
 }
 
@@ -176,7 +181,7 @@ impl Sought {
         let mut rows = statement.query([app.0])?;
         while let Some(row) = rows.next()? {
             let last = row.get(2)?;
-            sought.ids.insert((Kind::of_code(row.get(0)?), row.get(1)?), last);
+            sought.ids.insert((Kind::of_code(row.get(0)?)?, row.get(1)?), last);
             sought.after = sought.after.min(row.get(3)?);
             sought.last = sought.last.max(last);
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
-use crate::store::{AppNo, StoreError};
+use crate::store::{AppNo, DeviceKey, StoreError};
 
 /// How long a response is kept for replay, in milliseconds: 24 hours.
 pub const REPLAY_KEPT_MS: i64 = 24 * 3_600_000;
@@ -145,6 +145,16 @@ pub(super) fn delete_expired(
             .execute(params![app, path, key])?;
     }
     Ok(expired.len() as u64)
+}
+
+/// As [`forget_device`], for a device whose id the caller does not know.
+pub(super) fn forget_device_with_key(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "delete from idempotency where app_no = ?1
+         and device_id = (select device_id from devices where key = ?2)",
+    )?
+    .execute([key.app().0, key.0])?;
+    Ok(())
 }
 
 /// Deletes the records that are about a device, since their paths and responses show its id. A repeated

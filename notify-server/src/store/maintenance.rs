@@ -144,25 +144,29 @@ impl Store {
     /// Lists the applications that have more than `max` anonymous devices. Each is listed with the time before
     /// which those that are too many were last seen.
     pub async fn anonymous_surplus(&self, max: u64) -> Result<Vec<(AppNo, Timestamp)>, StoreError> {
-        self.read(move |connection| {
-            let apps = connection
-                .prepare_cached("select no from apps where status <> 'erasing' order by no")?
-                .query_map([], |row| row.get(0).map(AppNo))?
-                .collect::<Result<Vec<_>, _>>()?;
-            let mut surplus = Vec::new();
-            for app in apps {
-                let before = inbound::surplus_before(connection, app, max)?;
-                surplus.extend(before.map(|before| (app, before)));
-            }
-            Ok(surplus)
-        })
-        .await
+        let apps: Vec<AppNo> = self
+            .read(move |connection| {
+                let apps = connection
+                    .prepare_cached("select no from apps where status <> 'erasing' order by no")?
+                    .query_map([], |row| row.get(0).map(AppNo))?
+                    .collect::<Result<_, _>>()?;
+                Ok(apps)
+            })
+            .await?;
+        let mut surplus = Vec::new();
+        for app in apps {
+            let before = self
+                .read_long(move |connection| inbound::surplus_before(connection, app, max))
+                .await?;
+            surplus.extend(before.map(|before| (app, before)));
+        }
+        Ok(surplus)
     }
 
     /// Counts the devices of an application that registered without an API key and have not received a
     /// message, up to `limit`.
     pub async fn count_anonymous_devices(&self, app: AppNo, limit: u64) -> Result<u64, StoreError> {
-        self.read(move |connection| inbound::count_anonymous(connection, app, limit)).await
+        self.read_long(move |connection| inbound::count_anonymous(connection, app, limit)).await
     }
 
     /// Reads the clock mark. Returns `None` if no mark is stored. An operator who confirms the
@@ -209,7 +213,8 @@ impl Store {
         platform: Platform,
         named: Option<Vec<DeviceId>>,
     ) -> Result<TokenSample, StoreError> {
-        self.read(move |connection| token_sample(connection, app, platform, named.as_deref())).await
+        self.read_long(move |connection| token_sample(connection, app, platform, named.as_deref()))
+            .await
     }
 
     /// The number of operations that failed since the store was opened because another process

@@ -179,8 +179,6 @@ impl Store {
                     keys.push(row.key);
                     if keep_devices {
                         log_out(tx, row.key)?;
-                        // The stored preview of a message to the device shows attributes of the user.
-                        idempotency::forget_device(tx, app, &row.device_id)?;
                     } else {
                         ids.push(erase::erase_row(tx, &row, at)?);
                     }
@@ -256,6 +254,8 @@ fn log_out(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
 }
 
 fn set_user(tx: &Connection, key: DeviceKey, user: Option<UserNo>) -> Result<(), StoreError> {
+    // The stored preview of a message to the device shows attributes of its former user.
+    idempotency::forget_device_with_key(tx, key)?;
     tx.prepare_cached("update device_fields set user_no = ?2 where key = ?1")?
         .execute(params![key.0, user.map(|user| user.0)])?;
     Ok(())

@@ -19,7 +19,7 @@ use crate::{failure::Failure, output::view, session::Session};
 /// Arguments of `notify doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Check only this application; all applications unless given.
+    /// Check only this application (default: all applications).
     #[arg(long, value_name = "NAME|ID")]
     app: Option<String>,
     /// Also list the checks that passed, not only their number.

@@ -207,7 +207,7 @@ impl Visit {
             address: self.ctx.address,
             request_id: self.ctx.request_id.clone(),
         };
-        set_requester(ctx.caller.requester());
+        let of_page = set_requester(ctx.caller.requester());
         if !matches!(ctx.parts.method, Method::GET | Method::HEAD) {
             let operator = Operator {
                 key: &self.session.access.key,
@@ -217,6 +217,7 @@ impl Visit {
             record_next_write(audit::entry(&ctx, endpoint, operator));
         }
         let result = endpoint.call(ctx).await;
+        set_requester(of_page);
         // A refused change leaves no entry for a later write of the page.
         discard_pending();
         let response = result?;

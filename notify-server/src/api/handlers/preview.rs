@@ -256,6 +256,10 @@ async fn token_problem(
     recipients: &Recipients,
     shown: Option<&DeviceId>,
 ) -> Result<Option<String>, ApiError> {
+    // Any text may be an address of the other platforms.
+    if !matches!(platform, Platform::Android | Platform::Ios) {
+        return Ok(None);
+    }
     let named = match (shown, &recipients.target) {
         (Some(id), _) => Some(vec![id.clone()]),
         (None, Target::Devices { android, ios, any }) => {

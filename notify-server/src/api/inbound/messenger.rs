@@ -5,7 +5,7 @@ mod tests;
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
-use notify_core::{DeviceId, ProviderKind, Timestamp};
+use notify_core::{DeviceId, ProviderKind, RECIPIENT_ID_CHARS_MAX, Timestamp};
 use serde_json::Value;
 use warp::Reply;
 use warp::reply::Response;
@@ -72,9 +72,6 @@ fn first_value<'q>(query: &'q [(String, String)], name: &str) -> Option<&'q str>
 
 // Parses Meta's events of a page: `messages`, `messaging_postbacks`, `messaging_optins` and
 // `messaging_referrals`. Unknown events are skipped.
-
-/// Longest page-scoped id that subscriptions accept.
-const RECIPIENT_ID_CHARS_MAX: usize = 255;
 
 /// What people did, in order. `make_id` makes the ids of new devices.
 fn parse_call(call: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Vec<Inbound> {

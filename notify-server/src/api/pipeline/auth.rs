@@ -164,7 +164,7 @@ struct LastUsed {
 pub(crate) enum KeyCheck {
     /// The key is valid, and its application is active.
     Valid(Arc<AppAccess>),
-    /// The key was valid, and its application is active. Only who has the whole key can learn this.
+    /// The key was valid, and its application is active. Only a caller that has the whole key can learn this.
     Expired,
     /// There is no such key, or its application is suspended.
     Unknown,

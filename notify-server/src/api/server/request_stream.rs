@@ -22,12 +22,14 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The body of a request, as it arrives.
 pub(crate) struct RequestStream {
     incoming: Incoming,
+    /// Whether the server began to read it, so that the client was asked for it.
+    was_polled: bool,
     has_ended: bool,
 }
 
 impl RequestStream {
     pub(super) fn new(incoming: Incoming) -> Self {
-        Self { incoming, has_ended: false }
+        Self { incoming, was_polled: false, has_ended: false }
     }
 
     /// Decides about the unread rest of the body when the response is known. The response gets
@@ -50,9 +52,9 @@ impl RequestStream {
             response.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let timeout = if is_kept { DISCARD_TIMEOUT } else { LINGER_TIMEOUT };
-        let Self { mut incoming, .. } = self;
+        let Self { mut incoming, was_polled, .. } = self;
         // Reading would ask the client for a body that it has not begun to send.
-        (!request_expects_continue).then_some(async move {
+        (was_polled || !request_expects_continue).then_some(async move {
             let rest = async { while let Some(Ok(_)) = incoming.frame().await {} };
             let _ = tokio::time::timeout(timeout, rest).await;
         })
@@ -83,6 +85,7 @@ impl Body for RequestStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.was_polled = true;
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
         self.has_ended = !matches!(frame, Some(Ok(_)));
         Poll::Ready(frame)

@@ -132,7 +132,7 @@ async fn requested_by<W: Future>(app: AppNo, work: W) -> W::Output {
 }
 
 #[apply(contract)]
-async fn slow_reads_of_one_application_do_not_have_all_readers(store: &Store) {
+async fn slow_reads_of_one_application_do_not_occupy_all_readers(store: &Store) {
     let (slow, quick) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, quick, 1).await;
     let (mut releases, mut reads) = (Vec::new(), Vec::new());

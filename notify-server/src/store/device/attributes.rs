@@ -15,8 +15,8 @@ use crate::store::{AppNo, DeliveryChange, DeviceKey, SEQ_MAX, StoreError, UserNo
 /// The most names of attributes of an application. A name that no device and no user has any more is
 /// removed when another one needs the room.
 const ATTRIBUTE_NAMES_MAX: i64 = 10_000;
-/// The most names without values that are removed at once.
-const NAMES_REMOVED_MAX: i64 = 1_000;
+/// The most names that one change examines when it needs room, because the change holds the writer.
+const NAMES_EXAMINED_MAX: i64 = 500;
 /// The most values of a number at which the search for names without values looks. All applications use the
 /// same numbers, so the values may be those of others. A number with more values counts as used.
 const VALUES_SEEN_MAX: i64 = 100;
@@ -282,24 +282,26 @@ fn free_numbers(tx: &Connection, app: AppNo, count: usize) -> Result<Vec<i64>, S
     Ok((1..=ATTRIBUTE_NAMES_MAX).filter(|number| !used.contains(number)).take(count).collect())
 }
 
-/// Removes names that no device and no user of the application has.
+/// Removes names that no device and no user of the application has, among some names from a random one on. So
+/// repeated changes examine all names.
 fn remove_unused_names(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     // Keys of devices and numbers of users begin with the application.
     let (first, last) = (app.key_prefix(), app.key_prefix() | SEQ_MAX);
+    let before = fastrand::i64(0..=ATTRIBUTE_NAMES_MAX - NAMES_EXAMINED_MAX);
     tx.prepare_cached(
         "delete from attributes where app_no = ?1 and number in (
-           select a.number from attributes a where a.app_no = ?1
-           and not exists (select 1 from (select d.device_key from device_attributes d
+           select a.number from (select number from attributes where app_no = ?1 and number > ?6
+             order by number limit ?4) a
+           where not exists (select 1 from (select d.device_key from device_attributes d
              where d.attribute = a.number limit ?5) seen where seen.device_key between ?2 and ?3)
            and not exists (select 1 from (select u.user_no from user_attributes u
              where u.attribute = a.number limit ?5) seen where seen.user_no between ?2 and ?3)
            and not exists (select 1 from device_attributes d where d.attribute = a.number
              limit 1 offset ?5)
            and not exists (select 1 from user_attributes u where u.attribute = a.number
-             limit 1 offset ?5)
-           limit ?4)",
+             limit 1 offset ?5))",
     )?
-    .execute([app.0, first, last, NAMES_REMOVED_MAX, VALUES_SEEN_MAX])?;
+    .execute([app.0, first, last, NAMES_EXAMINED_MAX, VALUES_SEEN_MAX, before])?;
     Ok(())
 }
 

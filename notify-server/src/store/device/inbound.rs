@@ -284,8 +284,8 @@ pub(super) fn set_anonymous(
     Ok(())
 }
 
-/// Records that a device was registered with an API key, or that a user logged in on it, so that it does not
-/// expire.
+/// Records that a user logged in on a device, that a backend subscribed the browser or that it gave the phone a
+/// secret, so that the device does not expire.
 pub(in crate::store) fn clear_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update unverified_addresses set is_anonymous = 0 where device_key = ?1 and is_anonymous = 1",

@@ -83,7 +83,7 @@ impl ConnectConfig {
             .build()
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
         let client = runtime.block_on(self.connect_client()).map_err(Error::Postgres)?;
-        let session = Session::new(runtime, client, self.tls.clone(), self.losses.clone());
+        let session = Session::new(runtime, client, self.losses.clone());
         #[cfg(test)]
         session.has_pauses.set(self.has_pauses);
         configure_session(&session)?;

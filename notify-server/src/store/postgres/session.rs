@@ -12,10 +12,8 @@ use futures_util::FutureExt as _;
 use futures_util::TryStreamExt;
 use futures_util::future::{join3, try_join};
 use tokio::runtime::Runtime;
-use tokio::time::error::Elapsed;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::failure::Failure;
 pub(super) use super::schema::{APP_LOCKS, INSTALLATION_LOCK};
@@ -38,11 +36,8 @@ const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// PostgreSQL applies, because the connection stays usable after those but not after this one. It
 /// is short, since only this limit detects a connection that was lost silently.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(5);
-/// The longest wait for the reply of a connection that is checked because another one was lost, and for a
-/// request that cancels a query.
+/// The longest wait for the reply of a connection that is checked because another one was lost.
 const CHECK_WAIT: Duration = Duration::from_secs(1);
-/// How often a read checks whether its caller still waits.
-const CALLER_CHECKED_EVERY: Duration = Duration::from_millis(50);
 /// The longest wait for TCP acknowledgements, on both sides.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
@@ -125,7 +120,6 @@ pub(in crate::store) struct Session {
     /// `None` after the session is dropped.
     runtime: Option<Runtime>,
     pub(super) client: Client,
-    tls: Option<MakeRustlsConnect>,
     statements: RefCell<Statements>,
     /// The prepared statements of sets, by their text.
     set_statements: RefCell<HashMap<&'static str, Statement>>,
@@ -156,18 +150,12 @@ impl Drop for Session {
 
 impl Session {
     /// Makes a session from an open connection and the runtime that drives it.
-    pub(super) fn new(
-        runtime: Runtime,
-        client: Client,
-        tls: Option<MakeRustlsConnect>,
-        losses: Losses,
-    ) -> Self {
+    pub(super) fn new(runtime: Runtime, client: Client, losses: Losses) -> Self {
         Self {
             losses_before: Cell::new(losses.count()),
             losses,
             runtime: Some(runtime),
             client,
-            tls,
             statements: RefCell::default(),
             set_statements: RefCell::default(),
             state: Cell::new(State::None),
@@ -210,45 +198,12 @@ impl Session {
             std::thread::sleep(Duration::from_micros(fastrand::u64(..1_500)));
         }
         let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
-        match runtime.block_on(self.run_for_caller(wait, query)) {
+        let query = pin!(query);
+        match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(self.failed(error.into())),
             Err(_) => Err(self.failed(Failure::Late(wait))),
         }
-    }
-
-    /// Runs a query. Cancels it when it belongs to a read whose caller no longer waits, so that the connection
-    /// is free for other reads.
-    async fn run_for_caller<T>(
-        &self,
-        wait: Duration,
-        query: impl Future<Output = T>,
-    ) -> std::result::Result<T, Elapsed> {
-        let mut query = pin!(tokio::time::timeout(wait, query));
-        if !caller::exists() {
-            return query.await;
-        }
-        loop {
-            if let Ok(result) = tokio::time::timeout(CALLER_CHECKED_EVERY, &mut query).await {
-                return result;
-            }
-            if caller::is_gone() {
-                break;
-            }
-        }
-        let token = self.client.cancel_token();
-        let canceling = async {
-            match &self.tls {
-                Some(tls) => token.cancel_query(tls.clone()).await,
-                None => token.cancel_query(NoTls).await,
-            }
-        };
-        // PostgreSQL has canceled the query before it ends the connection of the request. A request that
-        // comes later could cancel another query.
-        if !matches!(tokio::time::timeout(CHECK_WAIT, canceling).await, Ok(Ok(()))) {
-            self.is_broken.set(true);
-        }
-        query.await
     }
 
     /// Records the failure of a statement.

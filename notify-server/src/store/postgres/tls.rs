@@ -69,7 +69,7 @@ fn roots_of(path: &Path) -> io::Result<(RootCertStore, Vec<CertificateDer<'stati
 }
 
 /// Verifies a certificate as libpq does. It also accepts a certificate that `sslrootcert` itself names: OpenSSL
-/// does so for a certificate that signs itself, which `openssl req -x509` marks as one of an authority.
+/// does so for a self-signed certificate, which `openssl req -x509` marks as one of an authority.
 #[derive(Debug)]
 struct Verifier {
     verifier: Arc<WebPkiServerVerifier>,

@@ -209,7 +209,7 @@ fn ssl_mode_of(value: &str) -> Result<&'static str, UrlError> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "1" | "require" | "" => Ok("require"),
         "false" | "0" => Ok("disable"),
-        _ => Err(UrlError::Value { name: "ssl", values: "true or false; better, use sslmode" }),
+        _ => Err(UrlError::Value { name: "ssl", values: "true or false (prefer sslmode)" }),
     }
 }
 
@@ -265,7 +265,7 @@ const OPTIONS: &[(&str, Handling)] = &[
     ("password", Handling::Taken("a password")),
     ("pgbouncer", ANY),
     ("pool_timeout", OTHER_CLIENT),
-    ("port", Handling::Taken("port numbers")),
+    ("port", Handling::Taken("a port number")),
     ("replication", Handling::Needless(&["false", "off", "no", "0"], "false")),
     ("require_auth", Handling::Refused("it is not supported; use channel_binding=require")),
     ("requirepeer", Handling::Refused("it is not supported; remove it")),
@@ -582,9 +582,9 @@ mod tests {
             ("connect_timeout=geheim", "connect_timeout must be a whole number"),
             ("target_session_attrs=standby", "target_session_attrs must be any or read-write"),
             ("target_session_attrs=read-only", "target_session_attrs must be any or read-write"),
-            ("port=geheim", "port must be port numbers"),
+            ("port=geheim", "port must be a port number"),
             ("client_encoding=LATIN1", "client_encoding must be UTF8 or auto"),
-            ("ssl=maybe", "ssl must be true or false; better, use sslmode"),
+            ("ssl=maybe", "ssl must be true or false (prefer sslmode)"),
             ("ssl_mode=require", "`ssl_mode`, which is not known (did you mean `sslmode`?)"),
             ("whatever=geheim", "`whatever`, which is not known: remove it, or correct its name"),
         ] {

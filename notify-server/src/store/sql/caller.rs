@@ -1,6 +1,6 @@
-//! The caller of the read that runs on this thread. A read whose caller no longer waits is ended:
-//! no further statement begins, SQLite interrupts the running one, and PostgreSQL is asked to cancel
-//! it.
+//! The caller of the read that runs on this thread. A read whose caller no longer waits is ended: no
+//! further statement begins, and SQLite interrupts the running one. PostgreSQL ends it when the time of
+//! the caller is over.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -50,11 +50,6 @@ impl Caller {
             let _ = caller.answer.send(result);
         }
     }
-}
-
-/// Whether this thread runs a read.
-pub(in crate::store) fn exists() -> bool {
-    CURRENT.with_borrow(Option::is_some)
 }
 
 /// Whether the caller of the current read no longer waits. False outside of a read.

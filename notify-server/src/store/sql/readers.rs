@@ -23,7 +23,8 @@ use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, internal, unavailable, was_busy};
 use crate::store::sql::turns::{Length, Refused, Turns};
 
-/// The most reads of one application that may wait for a connection. Further ones are refused.
+/// The most short reads, and the most long ones, of one requester that may wait for a connection. Further ones
+/// are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
 
 type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;

@@ -4,7 +4,8 @@
 //!
 //! Applications take turns (`turns.rs`), and a batch that has taken long enough is committed before
 //! its remaining writes run. So large writes of one application delay a write of another one by one
-//! of them, and not by all.
+//! of them, and not by all. The writes of the delivery engine take their turn together, as one
+//! requester.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,7 +38,7 @@ use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook,
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
 /// After this time, a batch is committed, and its remaining writes are left to the next batch.
 const BATCH_TIME: Duration = Duration::from_millis(25);
-/// The most writes of one application that may wait for the writer. Further writes are refused, so
+/// The most writes of one requester that may wait for the writer. Further writes are refused, so
 /// that a stalled disk becomes visible as errors.
 pub const WRITES_WAITING_MAX: usize = 8_192;
 

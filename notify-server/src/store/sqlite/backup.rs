@@ -23,14 +23,18 @@ const PARTIAL: &str = "partial";
 pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: copy.to_owned(), source };
     refuse_moved(database)?;
+    refuse_existing(copy).map_err(file_error)?;
     let partial = Partial::create(with_suffix(copy, PARTIAL)).map_err(file_error)?;
     copy_rows(database, &partial.path).map_err(|error| unusable(database, error))?;
     partial.file.sync_all().map_err(file_error)?;
-    if copy.exists() {
-        return Err(file_error(ErrorKind::AlreadyExists.into()));
-    }
+    // Another program may have created it meanwhile.
+    refuse_existing(copy).map_err(file_error)?;
     fs::rename(&partial.path, copy).map_err(file_error)?;
     sync_folder(copy).map_err(file_error)
+}
+
+fn refuse_existing(copy: &Path) -> io::Result<()> {
+    if copy.exists() { Err(ErrorKind::AlreadyExists.into()) } else { Ok(()) }
 }
 
 /// An incomplete copy. Dropping it removes the file, unless it was renamed.

@@ -65,7 +65,7 @@ pub enum BackupError {
     /// The database has other tables, indexes, triggers or views than those of its version, or lacks some. They
     /// could change what the server writes.
     #[error(
-        "{} is not a backup of `notify-server backup`: it has another schema than version {version}: {}",
+        "{} is not a backup of `notify-server backup`: its schema differs from that of version {version}: {}",
         path.display(), differences.join(", ")
     )]
     OtherSchema {

@@ -25,8 +25,12 @@ pub(crate) async fn server(
     let api = &ctx.api;
     let storage = api.store.storage().await?;
     let mut obstacles = api.operations.readiness_problems().await;
-    if !api.store.keeps_sessions().await? {
-        obstacles.push("storage: its connection pooler does not keep sessions".to_owned());
+    match api.store.keeps_sessions().await {
+        Ok(true) => {}
+        Ok(false) => {
+            obstacles.push("storage: its connection pooler does not keep sessions".to_owned());
+        }
+        Err(_) => obstacles.push("storage: it accepts no new connection".to_owned()),
     }
     Ok(JsonReply::ok(Diagnostics {
         version: env!("CARGO_PKG_VERSION").to_owned(),

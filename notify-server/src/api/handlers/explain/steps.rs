@@ -335,7 +335,7 @@ impl ExplanationBuilder<'_> {
     fn add_token_problem(&mut self) {
         if let Some(problem) = self.facts.device.token_problem {
             let detail = format!(
-                "its push_token {problem} now; nothing is sent to it. Another token mends that"
+                "its push_token {problem} now; nothing is sent to it. A new token fixes this"
             );
             self.add(None, StepKind::AddressUnusable, detail);
         }

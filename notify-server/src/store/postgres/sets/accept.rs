@@ -180,7 +180,7 @@ fn claim_keys(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> Result<HashSet<usize>, 
          select * from unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[])
          order by 1, 2, 3
          on conflict (app_no, path, key) do update
-         set digest = excluded.digest, answer = excluded.answer, at = excluded.at
+         set digest = excluded.digest, answer = excluded.answer, at = excluded.at, device_id = null
          where i.at <= excluded.at - $7::bigint
          returning app_no, path, key",
         &[&apps, &paths, &keys, &digests, &responses, &times, &REPLAY_KEPT_MS],
