@@ -12,6 +12,8 @@ use crate::providers::{Processing, SendResult};
 use crate::store::{DeliveryFilter, PageRequest};
 
 const STEP: Duration = Duration::from_secs(1);
+/// After this time, a first attempt counts as late.
+const LATE_AFTER: Duration = Duration::from_secs(2);
 const DEVICES: u64 = 40;
 
 fn is_completed(record: &NotificationRecord) -> bool {
@@ -99,7 +101,7 @@ async fn a_resumed_notification_does_not_replace_a_later_one() {
     for (id, _) in &paused {
         rig.advance_until(id, STEP, |record| record.started_at.is_some()).await;
     }
-    rig.clock.advance(STEP);
+    rig.clock.advance(LATE_AFTER);
     send_to_all(&rig).await;
     for (id, count) in &paused {
         rig.store.resume_notification(rig.app, id.clone(), rig.clock.now(), None).await.unwrap();
@@ -116,7 +118,7 @@ async fn the_rest_behind_a_canary_or_a_rate_does_not_replace_a_later_notificatio
         let rig = rig().await;
         let old = rig.accept(slow).await;
         rig.advance_until(&old, STEP, |record| record.counts.sent > 0).await;
-        rig.clock.advance(STEP);
+        rig.clock.advance(LATE_AFTER);
         send_to_all(&rig).await;
         let record = rig.advance_until(&old, STEP, is_completed).await;
         let sent = record.counts.sent;
@@ -161,7 +163,7 @@ async fn devices_that_did_not_get_the_later_notification_get_the_late_one() {
     let old = rig.accept(to_all().send_at(START.plus_ms(20_000))).await;
     rig.store.pause_notification(rig.app, old.clone(), rig.clock.now(), None).await.unwrap();
     rig.advance_until(&old, STEP, |record| record.started_at.is_some()).await;
-    rig.clock.advance(STEP);
+    rig.clock.advance(LATE_AFTER);
     let later = rig.accept(to_one()).await;
     rig.until(&later, is_completed).await;
     rig.store.resume_notification(rig.app, old.clone(), rig.clock.now(), None).await.unwrap();
