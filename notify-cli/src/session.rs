@@ -56,14 +56,21 @@ impl Session {
         }
     }
 
-    /// The application of `--app`. Without `--app`, the only application of the server.
+    /// The application of `--app`. Without `--app`, the only application of the server, beside which there may
+    /// be the playground.
     pub(crate) async fn app(&mut self, name_or_id: Option<&str>) -> Result<AppId, Failure> {
         if let Some(app) = name_or_id {
             return self.named_app(app).await;
         }
-        // Two applications are enough to know that there is not only one.
-        let query = PageQuery { limit: Some(2), cursor: None };
-        let apps = self.client()?.admin().list_apps(&query).await?.apps;
+        // With three applications, there is not only one, whether the playground is one of them or not.
+        let query = PageQuery { limit: Some(3), cursor: None };
+        let notify = self.client()?;
+        let mut apps = notify.admin().list_apps(&query).await?.apps;
+        if apps.len() == 2
+            && let Ok(playground) = notify.admin().get_playground().await
+        {
+            apps.retain(|app| app.id != playground.app_id);
+        }
         match apps.as_slice() {
             [app] => Ok(app.id),
             [] => Err(Failure::Usage("there is no application yet: `notify apps create NAME` creates one".into())),

@@ -1062,9 +1062,11 @@ async fn a_preview_shows_the_message_of_a_device_and_every_language() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_only_application_is_the_default() {
-    let app =
-        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+async fn the_only_application_beside_the_playground_is_the_default() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let [app, playground] = [(ID, "Shop"), (OTHER, "Playground")].map(|(id, name)| {
+        json!({ "id": id, "name": name, "language": "en", "status": "active", "created_at": 1 })
+    });
     let one = json!({ "apps": [app], "next_cursor": null });
     let fixture = Fixture::with_responses(vec![response(200, &one), response(200, &done())]).await;
     fixture.file("account.json", r#"{"type": "service_account", "private_key": "secret"}"#);
@@ -1073,13 +1075,26 @@ async fn the_only_application_is_the_default() {
     assert_eq!(
         fixture.received().await,
         [
-            ("GET /admin/v1/apps?limit=2".to_owned(), None),
+            ("GET /admin/v1/apps?limit=3".to_owned(), None),
             (format!("PUT /admin/v1/apps/{ID}/providers/fcm"), Some(config)),
         ]
     );
 
-    let two = json!({ "apps": [app, app], "next_cursor": null });
-    let fixture = Fixture::with_body(two).await;
+    let two = json!({ "apps": [app, playground], "next_cursor": null });
+    let running = json!({ "app_id": OTHER, "started_at": 1, "devices": [] });
+    let responses = vec![
+        response(200, &two),
+        response(200, &running),
+        response(200, &json!({ "keys": [], "next_cursor": null })),
+    ];
+    let fixture = Fixture::with_responses(responses).await;
+    fixture.run(&["keys", "list"]).assert_success();
+    let lines: Vec<_> = fixture.received().await.into_iter().map(|(line, _)| line).collect();
+    let keys = format!("GET /admin/v1/apps/{ID}/keys");
+    assert_eq!(lines, ["GET /admin/v1/apps?limit=3", "GET /admin/v1/playground", &keys]);
+
+    let responses = vec![response(200, &two), response(404, &json!({ "errors": ["not found"] }))];
+    let fixture = Fixture::with_responses(responses).await;
     let run = fixture.run(&["keys", "list"]);
     assert_eq!(run.status, 2);
     assert_eq!(
@@ -1459,13 +1474,15 @@ async fn a_configuration_comes_from_options() {
     }
 }
 
+fn named_campaign(id: &str, name: &str) -> Value {
+    json!({ "id": id, "name": name, "status": "active", "is_default": false, "created_at": 5 })
+}
+
 /// Campaigns, feeds and keys are found by their names, as applications are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_is_found_by_its_name() {
     const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
-    let campaign = |id: &str, name: &str| json!({ "id": id, "name": name, "status": "active", "is_default": false, "created_at": 5 });
-    let campaigns =
-        json!({ "campaigns": [campaign(OTHER, "spring sale"), campaign(ID, "spring")] });
+    let campaigns = json!({ "campaigns": [named_campaign(OTHER, "spring sale"), named_campaign(ID, "spring")] });
     let feeds = json!({ "feeds": [feed("https://a.example/", "News", "ok", None)],
         "next_cursor": null });
     let key = |id: &str, name: &str| json!({ "id": id, "name": name, "hint": "nk_…abcd", "created_at": 1, "last_used_at": null });
@@ -1513,7 +1530,13 @@ async fn a_resource_is_found_by_its_name() {
         let lines: Vec<&str> = received.iter().map(|(line, _)| line.as_str()).collect();
         assert_eq!(lines, [list, &with_ids(request)], "{line}");
     }
+}
 
+/// A campaign with another name is another campaign, and two with the same name are an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_is_found_by_its_whole_name() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let campaigns = json!({ "campaigns": [named_campaign(OTHER, "spring sale"), named_campaign(ID, "spring")] });
     let responses = vec![
         response(200, &campaigns),
         response(200, &created()),
@@ -1529,12 +1552,12 @@ async fn a_resource_is_found_by_its_name() {
 
     for (listed, status, text) in [
         (
-            json!({ "campaigns": [campaign(OTHER, "spring sale")] }),
+            json!({ "campaigns": [named_campaign(OTHER, "spring sale")] }),
             5,
             "not found: no campaign has the name or id `spring`",
         ),
         (
-            json!({ "campaigns": [campaign(OTHER, "spring"), campaign(ID, "spring")] }),
+            json!({ "campaigns": [named_campaign(OTHER, "spring"), named_campaign(ID, "spring")] }),
             2,
             "2 campaigns have the name `spring`: give the id (",
         ),
@@ -1631,14 +1654,25 @@ async fn a_poll_is_sent() {
     }
 }
 
-/// People would read the braces.
+/// A variable without `--personalize`, of which people would read the braces, and a time in the past.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_variable_without_personalize_is_a_warning() {
+async fn what_a_sender_did_not_mean_is_a_warning() {
     let fixture = Fixture::with_body(json!({ "id": ID, "platforms": [] })).await;
-    let line = ["send", "--platform", "ios", "--text", "Hello {{first_name|you}}"];
-    let run = fixture.run(&line);
-    let warning = "warning: people see `{{first_name|you}}` itself: --personalize (in a file, \
-        `personalize`) replaces it with the attribute\n";
-    assert_eq!((run.status, &*run.stderr), (0, warning));
-    fixture.run(&[&line[..], &["--personalize"]].concat()).assert_success();
+    for (line, warning) in [
+        (
+            "--text {{first_name|you}}",
+            "warning: people see `{{first_name|you}}` itself: --personalize (in a file, \
+             `personalize`) replaces it with the attribute\n",
+        ),
+        ("--text {{first_name|you}} --personalize", ""),
+        (
+            "--text Hi --send-at 2020-01-01T00:00:00Z",
+            "warning: send_at is in the past, so it is sent at once\n",
+        ),
+    ] {
+        let line: Vec<_> =
+            ["send", "--platform", "ios"].into_iter().chain(line.split(' ')).collect();
+        let run = fixture.run(&line);
+        assert_eq!((run.status, &*run.stderr), (0, warning), "{line:?}");
+    }
 }

@@ -37,7 +37,7 @@ token of telegram comes from @BotFather. Options replace the fields of FILE with
 /// `notify providers`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Providers {
-    /// Configure a provider.
+    /// Configure a provider. Replaces its whole configuration.
     #[command(after_help = PUT_HELP)]
     Put {
         /// The provider.

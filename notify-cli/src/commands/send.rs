@@ -311,7 +311,7 @@ fn audience_warnings(
         let problems = platform.problems.into_iter().filter(|problem| {
             let is_covered = (no_device.is_some() && problem.starts_with("no device "))
                 || problem.starts_with(OF_AUDIENCE)
-                || problem.starts_with(OF_VARIABLES);
+                || OF_ITSELF.iter().any(|of_itself| problem.starts_with(of_itself));
             !problem.starts_with("many devices") && !is_covered
         });
         warnings.extend(problems.map(|problem| format!("{}: {problem}", platform.platform)));
@@ -319,14 +319,22 @@ fn audience_warnings(
     warnings
 }
 
-/// The beginning of a problem of the texts, which each platform repeats.
-const OF_VARIABLES: &str = "personalize: ";
+/// The beginnings of the problems that [`own_warnings`] finds too, which each platform repeats.
+const OF_ITSELF: [&str; 2] = ["personalize: ", "send_at: is in the past"];
 
-/// A variable in the texts that is not replaced.
-fn literal_variable(notification: &CreateNotification) -> Option<String> {
+/// Warnings about the notification itself, which need no request.
+fn own_warnings(notification: &CreateNotification) -> Vec<String> {
     let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
-    let valid = notification.clone().validate(now).ok()?;
-    valid.content.literal_variable().map(str::to_owned)
+    let Ok(valid) = notification.clone().validate(now) else { return Vec::new() };
+    let variable = valid.content.literal_variable().map(|variable| {
+        format!(
+            "people see `{variable}` itself: --personalize (in a file, `personalize`) replaces it with the \
+             attribute"
+        )
+    });
+    let passed =
+        valid.passed_send_at.map(|_| "send_at is in the past, so it is sent at once".to_owned());
+    variable.into_iter().chain(passed).collect()
 }
 
 /// The beginning of a problem of the condition, which each platform repeats.
@@ -405,11 +413,8 @@ async fn warn_of_obstacles(
     notification: &CreateNotification,
     notify: &Client,
 ) {
-    if let Some(variable) = literal_variable(notification) {
-        print_message(&format!(
-            "warning: people see `{variable}` itself: --personalize (in a file, `personalize`) replaces it \
-             with the attribute"
-        ));
+    for warning in own_warnings(notification) {
+        print_message(&format!("warning: {warning}"));
     }
     let ids = device_ids(notification);
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {

@@ -22,7 +22,7 @@ class FirebaseMessaging private constructor() {
 }
 
 class RemoteMessage(val data: Map<String, String>, val notification: Notification? = null, val collapseKey: String? = null) {
-    class Notification(val title: String?, val body: String?)
+    class Notification(val title: String?, val body: String?, val tag: String? = null)
 }
 
 open class FirebaseMessagingService : Context() {
