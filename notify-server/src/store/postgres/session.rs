@@ -49,7 +49,8 @@ pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 /// with arrays again for each run, because it takes a plan for the true number of elements to be
 /// cheaper. Planning costs as much as writing a small set. No sequential scans: such a plan is made while a
 /// table is empty, and kept while it grows. PostgreSQL counts a scan that it cannot avoid as very expensive,
-/// and would compile it (`jit`), which takes longer than the statement. Compression: most of the log is whole
+/// and would compile it (`jit`), which takes longer than the statement, or ask the postmaster for parallel
+/// workers. Compression: most of the log is whole
 /// pages, and lz4 halves them. An explicit setting is left as it is.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
@@ -59,7 +60,7 @@ pub(super) fn configure_session(session: &Session) -> Result<()> {
          set tcp_keepalives_interval = {keepalive_interval};
          set tcp_keepalives_count = {KEEPALIVE_RETRIES};
          set join_collapse_limit = 1; set plan_cache_mode = force_generic_plan;
-         set enable_seqscan = off; set jit = off;
+         set enable_seqscan = off; set jit = off; set max_parallel_workers_per_gather = 0;
          set client_min_messages = error;
          select set_config('synchronous_commit', 'on', false)
           where current_setting('synchronous_commit') = 'off';
