@@ -804,8 +804,9 @@ const HTTPS_URL: &str =
 /// An absolute url of any scheme that is not refused.
 const URI: &str = r"^(?![Jj][Aa][Vv][Aa][Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][Aa]:)[A-Za-z][A-Za-z0-9+.-]*:[^\u0000-\u001f\u007f-\u009f]*$";
 
-/// `GMT` or `GMT±HH:MM` within ±14:00, or empty.
-const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?$";
+/// The name of a time zone, an offset from UTC within ±14:00, or empty. Validation also checks that the zone
+/// exists.
+const TIMEZONE: &str = "^(?:(?:GMT|UTC)(?:[+-](?:(?:0?[0-9]|1[0-3])(?::[0-5][0-9])?|14(?::00)?))?|[A-Z][A-Za-z_-]+(?:/[A-Z][A-Za-z0-9_+-]+)+)?$";
 /// An integer within ±840 in Rust's syntax, or empty.
 const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
 /// The name of an attribute.

@@ -111,7 +111,8 @@ model! {
         pub device_secret: Option<String>,
         /// Language code.
         pub language: Option<String>,
-        /// Offset from UTC: `GMT` or `GMT±HH:MM`. Takes precedence over `utc_offset`.
+        /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
+        /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
         pub timezone: Option<String>,
         /// Offset from UTC in minutes, as a string.
         pub utc_offset: Option<String>,

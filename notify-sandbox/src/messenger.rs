@@ -48,7 +48,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     }
     let (token, scripted, outcome) = match authorized.and_then(|()| validate(&body)) {
         Ok(recipient) => {
-            let script = parse_recipient(&recipient);
+            let script = parse_recipient(&recipient, has_parts(&body));
             let scripted = ctx.state.rules.scripted(Provider::Messenger, &recipient, script);
             let outcome = send(ctx.state, &recipient, &scripted.response);
             (Some(recipient), scripted, outcome)
@@ -493,6 +493,18 @@ const ERRORS: &[ErrorCase] = &[
     error("nouser", 400, (100, 2_018_001), "(#100) No matching user found"),
     error("toolarge", 400, (100, 2_018_109), "(#100) Attachment size exceeds allowable limit"),
     error(
+        "button",
+        400,
+        (100, 0),
+        "(#100) Param message[attachment][payload][buttons][0][url] should represent a valid URL",
+    ),
+    error(
+        "template",
+        400,
+        (100, 0),
+        "(#100) Param message[attachment][payload][elements][0][image_url] should represent a valid URL",
+    ),
+    error(
         "empty",
         400,
         (100, 2_018_034),
@@ -531,6 +543,9 @@ const ERRORS: &[ErrorCase] = &[
     ),
 ];
 
+/// Keywords that apply only to a template, an attachment or quick replies. A text to the same person succeeds.
+const PART_ERRORS: [&str; 3] = ["toolarge", "button", "template"];
+
 /// The statuses with which an edge server in front of the Graph API responds. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 4] = [429, 502, 503, 504];
 
@@ -559,9 +574,16 @@ pub(crate) fn status_of(reason: &str) -> Option<u16> {
     find_error(reason).map(|error| error.http)
 }
 
+/// Whether a message has more than a text.
+fn has_parts(request: &Value) -> bool {
+    let message = request.get("message");
+    let has = |name: &str| message.is_some_and(|message| message.get(name).is_some());
+    has("attachment") || has("quick_replies")
+}
+
 /// Parses the script at the end of a recipient.
-fn parse_recipient(recipient: &str) -> Option<ScriptedResponse> {
-    script::parse_recipient(recipient, |script| {
+fn parse_recipient(recipient: &str, has_parts: bool) -> Option<ScriptedResponse> {
+    let response = script::parse_recipient(recipient, |script| {
         if let Some(error) = ERRORS.iter().find(|error| error.keyword == script) {
             let response = ScriptedResponse::reason(error.keyword);
             return Some(ScriptedResponse { status: Some(error.http), ..response });
@@ -570,6 +592,10 @@ fn parse_recipient(recipient: &str) -> Option<ScriptedResponse> {
         let is_known =
             PAGE_STATUSES.contains(&status) || ERRORS.iter().any(|error| error.http == status);
         is_known.then(|| ScriptedResponse::status(status))
+    });
+    response.filter(|response| {
+        let reason = response.reason.as_deref();
+        has_parts || reason.is_none_or(|reason| !PART_ERRORS.contains(&reason))
     })
 }
 

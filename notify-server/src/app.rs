@@ -44,6 +44,7 @@ use crate::store::sqlite::OpenError;
 use crate::store::{SharedStore, StoreError, postgres};
 use crate::telemetry::Metrics;
 use crate::webhooks::{self, Webhooks};
+use crate::zone_offsets::ZoneOffsetWorker;
 
 /// How often the times of the last use of keys are written to the store.
 const KEY_USE_INTERVAL: Duration = Duration::from_secs(60);
@@ -155,6 +156,8 @@ impl App {
         let admin_origin = origin_of(&admin_listener).unwrap_or_else(|| origin.clone());
         let console_origin = Port::of_console(&config)
             .map(|_| origin_of(&console_listener).unwrap_or_else(|| admin_origin.clone()));
+        // Before the engine, which must not start zones with offsets of before the stop of the server.
+        let correction = store.begin_offset_correction(clock.now()).await?;
         let engine =
             Engine::start(engine_deps, engine_config(&config)).map_err(AppError::Engine)?;
         let operations = Operations {
@@ -215,6 +218,9 @@ impl App {
         let erasure = ErasureWorker { store: store.clone(), clock: clock.clone() };
         let mut tasks = start_tasks(&serving, &key_cache, feeds, retention);
         tasks.push(tokio::spawn(erasure.run(serving.stopping.clone())));
+        let zone_offsets =
+            ZoneOffsetWorker { store: store.clone(), clock: clock.clone(), first: correction };
+        tasks.push(tokio::spawn(zone_offsets.run(serving.stopping.clone())));
         serving.listeners.spawn(api::serve(listener, Port::Main, serving.clone()));
         for (listener, port) in [(admin_listener, Port::Admin), (console_listener, Port::Console)] {
             if let Some((listener, _)) = listener {

@@ -40,6 +40,7 @@ pub mod test_server;
 mod tls_problem;
 mod user_tokens;
 mod webhooks;
+mod zone_offsets;
 
 pub use api::openapi_json;
 pub use certificates::TlsError;

@@ -191,8 +191,8 @@ pub(crate) struct Register {
     /// Country code.
     #[arg(long, value_name = "CODE", conflicts_with = "file")]
     country: Option<String>,
-    /// Offset from UTC: GMT or GMT±HH:MM.
-    #[arg(long, value_name = "OFFSET", conflicts_with = "file")]
+    /// Time zone, such as Europe/Vienna, or offset from UTC: GMT or GMT±HH:MM.
+    #[arg(long, value_name = "ZONE", conflicts_with = "file")]
     timezone: Option<String>,
     /// User to log in. Without it, the log-in does not change.
     #[arg(long, value_name = "USER_ID", conflicts_with = "file")]

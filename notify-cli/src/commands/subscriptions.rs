@@ -40,8 +40,8 @@ pub(crate) struct Create {
     /// Language code.
     #[arg(long, value_name = "CODE")]
     language: Option<String>,
-    /// Offset from UTC: GMT or GMT±HH:MM.
-    #[arg(long, value_name = "OFFSET")]
+    /// Time zone, such as Europe/Vienna, or offset from UTC: GMT or GMT±HH:MM.
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// User to log in. Without it, the log-in does not change.
     #[arg(long, value_name = "USER_ID")]

@@ -12,6 +12,7 @@ use super::{
     Field, SEGMENT_NAME_CHARS_MAX, Test, WITHIN_DAYS_MAX,
 };
 use crate::attribute::{ATTRIBUTE_NAME_RULE, check_value, is_attribute_name};
+use crate::language::comparable_language;
 use crate::violations::{Path, Validator};
 use crate::{
     AttributeValue, Platform, TAG_NAME_CHARS_MAX, TIMESTAMP_MS_MAX, Timestamp,
@@ -296,7 +297,7 @@ fn platform(value: &AttributeValue) -> Result<Platform, Cow<'static, str>> {
 }
 
 fn language(value: &AttributeValue) -> Result<String, Cow<'static, str>> {
-    field_text(value).map(|text| text.to_ascii_lowercase().replace('_', "-"))
+    field_text(value).map(|text| comparable_language(&text))
 }
 
 fn country(value: &AttributeValue) -> Result<String, Cow<'static, str>> {

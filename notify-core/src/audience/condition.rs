@@ -43,7 +43,7 @@ pub enum Node {
 pub enum FieldTest {
     /// A test of the platform.
     Platform(ValueTest<Platform>),
-    /// A test of the language. The values are in lower case, with `-` and not `_`.
+    /// A test of the language. The values have the form in which tags are compared.
     Language(ValueTest<String>),
     /// A test of the country. The values are in lower case.
     Country(ValueTest<String>),

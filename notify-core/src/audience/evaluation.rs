@@ -7,6 +7,7 @@ use super::condition::{
     VersionTest,
 };
 use super::{Audience, Version};
+use crate::language::ReaderLanguage;
 use crate::time::DAY_MS;
 use crate::{AttributeValue, Platform, Timestamp};
 
@@ -88,7 +89,10 @@ impl FieldTest {
                 test.matches(Some(subject.platform), |one, values| values.contains(&one))
             }
             Self::Language(test) => test.matches(subject.language, |language, values| {
-                values.iter().any(|value| is_language(language, value))
+                let reader = ReaderLanguage::read(language);
+                reader
+                    .ranges()
+                    .any(|range| values.binary_search_by(|value| value.as_str().cmp(range)).is_ok())
             }),
             Self::Country(test) => test.matches(subject.country, |country, values| {
                 let bytes = || country.bytes().map(|byte| byte.to_ascii_lowercase());
@@ -102,17 +106,6 @@ impl FieldTest {
             Self::User(exists) => subject.has_user == *exists,
         }
     }
-}
-
-/// Whether a language is the value, or one of its variants: `de-AT` is a variant of `de`. The value is in
-/// lower case and has `-`; the language can have any case, and `_` in place of `-`.
-fn is_language(language: &str, value: &String) -> bool {
-    let (language, value) = (language.as_bytes(), value.as_bytes());
-    let Some((start, rest)) = language.split_at_checked(value.len()) else { return false };
-    let is_same = |(byte, wanted): (&u8, &u8)| {
-        byte.to_ascii_lowercase() == *wanted || (*byte == b'_' && *wanted == b'-')
-    };
-    start.iter().zip(value).all(is_same) && matches!(rest, [] | [b'-' | b'_', ..])
 }
 
 impl<T> ValueTest<T> {

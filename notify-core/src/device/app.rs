@@ -41,7 +41,8 @@ model! {
         pub os_version: Option<String>,
         /// Package name on `android`, bundle id on `ios`.
         pub store_identifier: Option<String>,
-        /// Offset from UTC: `GMT` or `GMT±HH:MM`. Takes precedence over `utc_offset`.
+        /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
+        /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
         pub timezone: Option<String>,
         /// Country code.
         pub country: Option<String>,
@@ -100,7 +101,7 @@ pub const APP_DEVICE_TEXT_CHARS_MAX: usize = 255;
 const NEW_DEVICE: &str = "new";
 
 impl RegisterAppDevice {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AppDeviceRegistration> {
+    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<AppDeviceRegistration> {
         let id_path = path("device_id");
         let device_id = validator.optional_id(&id_path, self.device_id.as_deref(), DeviceId::new);
         let secret_path = path("device_secret");
@@ -133,7 +134,7 @@ impl RegisterAppDevice {
             user_id: None,
         };
         let registration =
-            registration.check_with_texts_up_to(APP_DEVICE_TEXT_CHARS_MAX, validator)?;
+            registration.check_with_texts_up_to(APP_DEVICE_TEXT_CHARS_MAX, now, validator)?;
         let device = device_id
             .zip(secret)
             .map(|(device_id, secret)| DeviceCredentials { device_id, secret });

@@ -4,6 +4,7 @@ mod app;
 mod push_token;
 mod recipient;
 mod request;
+mod time_zone;
 mod valid;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub use self::app::*;
 pub use self::push_token::*;
 pub use self::recipient::*;
 pub use self::request::*;
+pub use self::time_zone::{ZoneOffsets, offset_of_zone, offset_of_zone_at_local_time};
 pub use self::valid::*;
 use crate::wire_enum::wire_enum;
 use crate::{Attributes, DeviceId, IosEnv, Platform, Tag, Timestamp, UserId};

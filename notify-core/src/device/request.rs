@@ -48,7 +48,8 @@ model! {
         pub os_version: Option<String>,
         /// Package name on `android`, bundle id on `ios`.
         pub store_identifier: Option<String>,
-        /// Offset from UTC: `GMT` or `GMT±HH:MM`. Takes precedence over `utc_offset`.
+        /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
+        /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
         pub timezone: Option<String>,
         /// Country code.
         pub country: Option<String>,
@@ -102,7 +103,8 @@ model! {
         pub device_id: Option<String>,
         /// Language code.
         pub language: Option<String>,
-        /// Offset from UTC: `GMT` or `GMT±HH:MM`. Takes precedence over `utc_offset`.
+        /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
+        /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
         pub timezone: Option<String>,
         /// Offset from UTC in minutes, as a string.
         pub utc_offset: Option<String>,

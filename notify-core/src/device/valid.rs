@@ -8,6 +8,7 @@ use base64::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::time_zone::{DeviceTimeZone, TIME_ZONE_RULE};
 use super::{
     DEVICE_TEXT_CHARS_MAX, DevicePlatform, DeviceState, ENCODINGS_MAX, ListDevices,
     PUSH_TOKEN_CHARS_MAX, PushSubscription, RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType,
@@ -41,7 +42,7 @@ pub struct DeviceDetails {
     pub os_version: Option<String>,
     /// Package name or bundle id.
     pub store_identifier: Option<String>,
-    /// Offset from UTC as it was sent: `GMT` or `GMT±HH:MM`.
+    /// Time zone, such as `Europe/Vienna`, or offset from UTC: `GMT` or `GMT±HH:MM`.
     pub timezone: Option<String>,
     /// Country code.
     pub country: Option<String>,
@@ -117,7 +118,7 @@ pub struct Registration {
     pub endpoint: Endpoint,
     /// Whether the user disabled push notifications.
     pub push_disabled: bool,
-    /// Offset from UTC in minutes: of `timezone`, else of `utc_offset`, else 0.
+    /// Offset from UTC now, in minutes: of `timezone`, else of `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
     /// The same offset, but `None` when neither `timezone` nor `utc_offset` is given.
     pub timezone_minutes: Option<i32>,
@@ -134,7 +135,7 @@ pub struct Subscription {
     pub device_id: Option<DeviceId>,
     /// Platform and address: `Web`, `FbMessenger` or `ChatApp`.
     pub endpoint: Endpoint,
-    /// Offset from UTC in minutes: of `timezone`, else of `utc_offset`, else 0.
+    /// Offset from UTC now, in minutes: of `timezone`, else of `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
     /// The same offset, but `None` when neither `timezone` nor `utc_offset` is given.
     pub timezone_minutes: Option<i32>,
@@ -148,14 +149,15 @@ request!(RegisterDevice => Registration, BodyPresence::Required);
 request!(Subscribe => Subscription, BodyPresence::Required);
 
 impl RegisterDevice {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
-        self.check_with_texts_up_to(DEVICE_TEXT_CHARS_MAX, validator)
+    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Registration> {
+        self.check_with_texts_up_to(DEVICE_TEXT_CHARS_MAX, now, validator)
     }
 
     /// Checks the registration. Its texts, apart from the push token, have at most `chars_max` characters.
     pub(super) fn check_with_texts_up_to(
         self,
         chars_max: usize,
+        now: Timestamp,
         validator: &mut Validator,
     ) -> Option<Registration> {
         let device_id = validator.id(&path("device_id"), &self.device_id, DeviceId::new);
@@ -170,7 +172,7 @@ impl RegisterDevice {
         let mut detail = |name: &'static str, text: Option<String>| {
             validator.text_up_to(&path(name), text, chars_max)
         };
-        let details = DeviceDetails {
+        let mut details = DeviceDetails {
             android_id: detail("android_id", self.android_id),
             ad_id: detail("ad_id", self.ad_id),
             imei: detail("imei", self.imei),
@@ -184,7 +186,7 @@ impl RegisterDevice {
             language: detail("language", self.language),
             device_description: detail("device_description", self.device_description),
         };
-        let timezone_minutes = check_utc_offset(&details, validator);
+        let timezone_minutes = check_utc_offset(&mut details, now, validator);
         let user_id = check_user_id(self.user_id.as_deref(), validator);
         let endpoint = match platform? {
             DevicePlatform::Android => Endpoint::Android { push_token },
@@ -274,14 +276,22 @@ fn check_user_id(id: Option<&str>, validator: &mut Validator) -> Option<UserId> 
     validator.optional_id(&path("user_id"), id, UserId::new)
 }
 
-/// Checks `timezone` and `utc_offset`. Returns the offset from UTC in minutes: that of `timezone` if it
-/// is set, else that of `utc_offset`.
-fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> Option<i32> {
-    let timezone = details.timezone.as_deref().map(|text| {
-        parse_timezone(text).unwrap_or_else(|| {
-            validator.violation(&path("timezone"), "must be GMT or GMT±HH:MM within ±14:00");
+/// Checks `timezone` and `utc_offset`, and gives `timezone` its one spelling. Returns the offset from UTC in
+/// minutes: that of `timezone` now if it is set, else that of `utc_offset`.
+fn check_utc_offset(
+    details: &mut DeviceDetails,
+    now: Timestamp,
+    validator: &mut Validator,
+) -> Option<i32> {
+    let timezone = details.timezone.as_mut().map(|text| match DeviceTimeZone::read(text, now) {
+        Some(DeviceTimeZone { spelling, minutes }) => {
+            *text = spelling;
+            minutes
+        }
+        None => {
+            validator.violation(&path("timezone"), TIME_ZONE_RULE);
             0
-        })
+        }
     });
     let offset = details.utc_offset.as_deref().map(|text| {
         parse_utc_offset(text).unwrap_or_else(|| {
@@ -291,29 +301,6 @@ fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> Optio
         })
     });
     timezone.or(offset)
-}
-
-/// Parses `GMT` or `GMT±HH:MM` to minutes. Returns `None` for any other form, and for an offset that is
-/// too large.
-fn parse_timezone(text: &str) -> Option<i32> {
-    let rest = text.strip_prefix("GMT")?;
-    if rest.is_empty() {
-        return Some(0);
-    }
-    let (sign, digits) = match rest.as_bytes() {
-        [b'+', digits @ ..] => (1, digits),
-        [b'-', digits @ ..] => (-1, digits),
-        _ => return None,
-    };
-    let &[h1, h2, b':', m1, m2] = digits else { return None };
-    let (hours, minutes) = (two_digits(h1, h2)?, two_digits(m1, m2)?);
-    let total = hours * 60 + minutes;
-    (minutes < 60 && total <= UTC_OFFSET_MINUTES_MAX).then_some(sign * total)
-}
-
-fn two_digits(tens: u8, ones: u8) -> Option<i32> {
-    let both = tens.is_ascii_digit() && ones.is_ascii_digit();
-    both.then(|| i32::from(tens - b'0') * 10 + i32::from(ones - b'0'))
 }
 
 /// Parses a number of minutes. Returns `None` if the text is not one, or the offset is too large.
@@ -328,7 +315,7 @@ fn parse_utc_offset(text: &str) -> Option<i32> {
 impl Subscribe {
     /// Checks the rules of a subscription. The same rules apply to browsers that subscribe without an
     /// API key.
-    pub(crate) fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Subscription> {
+    pub(crate) fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Subscription> {
         let platform = check_platform(&self.platform, &DEVICES, validator);
         let endpoint = platform.and_then(|platform| {
             check_endpoint(platform, self.subscription, self.recipient_id.as_deref(), validator)
@@ -337,13 +324,13 @@ impl Subscribe {
             validator.optional_id(&path("device_id"), self.device_id.as_deref(), DeviceId::new);
         let language =
             validator.text_up_to(&path("language"), self.language, DEVICE_TEXT_CHARS_MAX);
-        let details = DeviceDetails {
+        let mut details = DeviceDetails {
             language,
             timezone: self.timezone.filter(|text| !text.is_empty()),
             utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
             ..DeviceDetails::default()
         };
-        let timezone_minutes = check_utc_offset(&details, validator);
+        let timezone_minutes = check_utc_offset(&mut details, now, validator);
         let user_id = check_user_id(self.user_id.as_deref(), validator);
         Some(Subscription {
             device_id,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Content, Message};
 use crate::json::{FromValue, Value};
+use crate::language::spelled;
 use crate::request::model;
 use crate::violations::{Path, Validator};
 
@@ -125,7 +126,8 @@ impl NotificationTranslations {
             if !is_language_tag(language) {
                 validator.violation(&at, "must be a language tag, such as `de` or `pt-BR`");
             }
-            let is_same = |other: &&Localized| canonical(&other.language) == canonical(language);
+            // Another tag of the same language is accepted: `iw` beside `he` has become a habit.
+            let is_same = |other: &&Localized| spelled(&other.language) == spelled(language);
             if let Some(other) = valid.iter().find(is_same) {
                 let what = format_args!("is the same language as `{}`", other.language);
                 validator.violation(&at, what);
@@ -153,42 +155,6 @@ fn is_language_tag(text: &str) -> bool {
     text.len() <= LANGUAGE_TAG_CHARS_MAX
         && text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.split(['-', '_']).all(is_subtag)
-}
-
-/// The form of a language tag in which tags are compared.
-fn canonical(tag: &str) -> String {
-    tag.replace('_', "-").to_ascii_lowercase()
-}
-
-/// Finds the language of a device among the languages of a notification: its own, else that shortened
-/// from the right. Returns the index.
-///
-/// ```
-/// use notify_core::find_language;
-///
-/// let languages = ["pt", "pt-BR", "zh-Hant"];
-/// assert_eq!(find_language(&languages, "pt_br"), Some(1));
-/// assert_eq!(find_language(&languages, "pt-PT"), Some(0));
-/// assert_eq!(find_language(&languages, "zh-Hant-TW"), Some(2));
-/// assert_eq!(find_language(&languages, "zh"), None);
-/// ```
-#[must_use]
-pub fn find_language<S: AsRef<str>>(languages: &[S], of_device: &str) -> Option<usize> {
-    let wanted = canonical(of_device);
-    let mut wanted = wanted.as_str();
-    loop {
-        let is_wanted = |tag: &S| {
-            let tag = tag.as_ref();
-            tag.len() == wanted.len()
-                && tag.bytes().zip(wanted.bytes()).all(|(byte, wanted)| {
-                    byte.eq_ignore_ascii_case(&wanted) || (byte == b'_' && wanted == b'-')
-                })
-        };
-        if let Some(found) = languages.iter().position(is_wanted) {
-            return Some(found);
-        }
-        (wanted, _) = wanted.rsplit_once('-')?;
-    }
 }
 
 impl Message {

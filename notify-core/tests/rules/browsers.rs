@@ -78,7 +78,16 @@ fn browser_subscriptions_are_checked() {
             ("/device_secret", "-", &["device_secret: is required with device_id"]),
             ("/device_secret", "\"\"", &["device_secret: is required with device_id"]),
             ("/language", "\"en de\"", &["language: must be a language code, such as en or pt-BR"]),
-            ("/timezone", "\"UTC\"", &["timezone: must be GMT or GMT±HH:MM within ±14:00"]),
+            ("/timezone", "\"UTC\"", &[]),
+            ("/timezone", "\"Europe/Vienna\"", &[]),
+            (
+                "/timezone",
+                "\"Vienna\"",
+                &[
+                    "timezone: must be a time zone of the IANA database, such as Europe/Vienna, or GMT or \
+                   GMT±HH:MM within ±14:00",
+                ],
+            ),
             ("/tags/0/type", "\"int\"", &["tags[0].type: must be bool"]),
             ("/tags", "-", &[]),
             ("/recipient_id", "\"1\"", &["recipient_id: unknown field"]),

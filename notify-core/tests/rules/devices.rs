@@ -1,7 +1,8 @@
 //! `POST /v1/devices` and `POST /v1/subscriptions`.
 
 use notify_core::{
-    Endpoint, IosEnv, PUSH_TOKEN_CHARS_MAX, RegisterDevice, Request, Subscribe, WebSubscription,
+    Endpoint, IosEnv, PUSH_TOKEN_CHARS_MAX, RegisterDevice, Request, Subscribe, Timestamp,
+    WebSubscription,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +39,9 @@ const OPTIONAL_TEXTS: [&str; 12] = [
     "/device_description",
     "/ios_env",
 ];
-const ZONE: &[&str] = &["timezone: must be GMT or GMT±HH:MM within ±14:00"];
+const ZONE: &[&str] =
+    &["timezone: must be a time zone of the IANA database, such as Europe/Vienna, or GMT or \
+    GMT±HH:MM within ±14:00"];
 const OFFSET: &[&str] = &["utc_offset: must be a whole number of minutes within ±840"];
 
 #[test]
@@ -95,13 +98,17 @@ fn optional_fields_are_checked() {
             ("/timezone", "\"GMT-14:00\"", &[]),
             ("/timezone", "\"GMT+14:01\"", ZONE),
             ("/timezone", "\"GMT+01:60\"", ZONE),
-            ("/timezone", "\"GMT+1:00\"", ZONE),
+            ("/timezone", "\"GMT+1:00\"", &[]),
             ("/timezone", "\"GMT 01:00\"", ZONE),
             ("/timezone", "\"GMT+\"", ZONE),
             ("/timezone", "\"GMT-00:00\"", &[]),
-            ("/timezone", "\"gmt+01:00\"", ZONE),
-            ("/timezone", "\"GMT\u{2212}01:00\"", ZONE),
-            ("/timezone", "\"UTC\"", ZONE),
+            ("/timezone", "\"gmt+01:00\"", &[]),
+            ("/timezone", "\"GMT\u{2212}01:00\"", &[]),
+            ("/timezone", "\"UTC\"", &[]),
+            ("/timezone", "\"UTC+02:00\"", &[]),
+            ("/timezone", "\"Europe/Vienna\"", &[]),
+            ("/timezone", "\"Europe/Wien\"", ZONE),
+            ("/timezone", "\"Etc/Unknown\"", ZONE),
             ("/utc_offset", "\"840\"", &[]),
             ("/utc_offset", "\"-840\"", &[]),
             ("/utc_offset", "\"+60\"", &[]),
@@ -170,6 +177,28 @@ fn absent_fields_have_defaults() {
     assert!(registration.push_disabled);
     assert_eq!(registration.utc_offset_minutes, 330, "the time zone takes precedence");
     assert_eq!(registration.details.utc_offset.as_deref(), Some("60"));
+}
+
+/// The offset of a named zone is that of the instant.
+#[test]
+fn a_time_zone_has_one_spelling_and_the_offset_of_now() {
+    let (winter, summer) = (Timestamp(1_768_478_400_000), Timestamp(1_784_116_800_000));
+    for (timezone, stored, [in_winter, in_summer]) in [
+        ("europe/vienna", "Europe/Vienna", [60, 120]),
+        ("America/New_York", "America/New_York", [-300, -240]),
+        ("Asia/Kolkata", "Asia/Kolkata", [330, 330]),
+        ("UTC+2", "GMT+02:00", [120, 120]),
+        ("GMT+05:30", "GMT+05:30", [330, 330]),
+    ] {
+        let mut body = full();
+        body["timezone"] = json!(timezone);
+        for (now, expected) in [(winter, in_winter), (summer, in_summer)] {
+            let registration = RegisterDevice::parse(body.to_string().as_bytes(), now).unwrap();
+            assert_eq!(registration.details.timezone.as_deref(), Some(stored));
+            assert_eq!(registration.utc_offset_minutes, expected, "{timezone}");
+            assert_eq!(registration.timezone_minutes, Some(expected), "{timezone}");
+        }
+    }
 }
 
 /// The first key of RFC 8291, appendix A.

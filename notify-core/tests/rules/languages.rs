@@ -68,6 +68,7 @@ fn translations_are_checked() {
         errors(json!({"pt-BR": {}, "pt_br": {}})),
         ["translations.pt_br: is the same language as `pt-BR`"]
     );
+    assert_eq!(errors(json!({"he": {}, "iw": {}, "zh-TW": {}, "zh-Hant-TW": {}})), [""; 0]);
     let many = |count: usize| -> Value {
         let tags = (0..count).map(|number| (format!("a{number}"), json!({})));
         Value::Object(Map::from_iter(tags))
@@ -143,7 +144,7 @@ fn a_device_gets_its_language_or_a_shorter_one() {
         ("zh-hant-TW", Some("zh-Hant")),
         ("zh", None),
         ("d", None),
-        ("deu", None),
+        ("deb", None),
         ("", None),
         ("-", None),
     ] {
@@ -151,6 +152,71 @@ fn a_device_gets_its_language_or_a_shorter_one() {
         assert_eq!(found, expected, "{of_device}");
     }
     assert_eq!(find_language::<&str>(&[], "de"), None);
+}
+
+/// Systems name one language in several ways.
+#[test]
+fn a_device_finds_its_language_under_another_name() {
+    let cases: &[(&[&str], &str, Option<&str>)] = &[
+        // Aliases of CLDR.
+        (&["en", "he"], "iw", Some("he")),
+        (&["iw"], "he-IL", Some("iw")),
+        (&["id"], "in_ID", Some("id")),
+        (&["yi"], "ji", Some("yi")),
+        (&["nb"], "no", Some("nb")),
+        (&["no"], "nb-NO", Some("no")),
+        (&["nb"], "nn-NO", None),
+        (&["fil"], "tl-PH", Some("fil")),
+        (&["ro"], "mo", Some("ro")),
+        (&["sr-Latn"], "sh", Some("sr-Latn")),
+        (&["zh"], "cmn-Hans-CN", Some("zh")),
+        (&["de"], "deu", Some("de")),
+        (&["en-GB"], "en-UK", Some("en-GB")),
+        // The script that a language has in a region.
+        (&["zh-TW"], "zh-Hant-TW", Some("zh-TW")),
+        (&["zh-Hant"], "zh_TW", Some("zh-Hant")),
+        (&["zh-Hant"], "zh-HK", Some("zh-Hant")),
+        (&["zh", "zh-Hant"], "zh-MO", Some("zh-Hant")),
+        (&["zh"], "zh-TW", Some("zh")),
+        (&["zh-Hans"], "zh_CN", Some("zh-Hans")),
+        (&["zh-CN"], "zh-Hans-CN", Some("zh-CN")),
+        (&["zh-Hans"], "zh-TW", None),
+        (&["zh-Hant"], "zh", None),
+        (&["zh-Hans"], "zh", Some("zh-Hans")),
+        (&["sr"], "sr-Latn-RS", Some("sr")),
+        (&["sr-Latn"], "sr-RS", None),
+        (&["sr-Cyrl"], "sr_RS", Some("sr-Cyrl")),
+        (&["sr-Latn"], "sr-ME", Some("sr-Latn")),
+        (&["pa-Arab"], "pa-PK", Some("pa-Arab")),
+        (&["de-AT"], "de-Latn-AT", Some("de-AT")),
+        // A script without a region.
+        (&["zh-TW"], "zh-Hant", Some("zh-TW")),
+        (&["zh-CN"], "zh-Hans", Some("zh-CN")),
+        (&["zh-HK"], "zh-Hant", None),
+        // A region is not guessed.
+        (&["pt-BR"], "pt", None),
+        (&["zh-CN"], "zh", None),
+        // Spellings of Java and POSIX.
+        (&["zh-Hant"], "zh_TW_#Hant", Some("zh-Hant")),
+        (&["sr-Latn"], "sr__#Latn", Some("sr-Latn")),
+        (&["de-AT"], "de_AT.UTF-8", Some("de-AT")),
+        (&["ca"], "ca_ES@valencia", Some("ca")),
+        // What a tag has behind the region.
+        (&["en-US"], "en-US-u-hc-h12", Some("en-US")),
+        (&["th"], "th_TH_TH_#u-nu-thai", Some("th")),
+        (&["de-1996"], "de-1996", Some("de-1996")),
+        (&["de-CH-1996"], "de_Latn_CH_1996", Some("de-CH-1996")),
+        // The device's own tag comes first.
+        (&["he", "iw"], "iw", Some("iw")),
+        (&["he", "iw"], "he-IL", Some("he")),
+        (&["zh-Hant-TW", "zh-TW"], "zh_TW", Some("zh-TW")),
+        (&["i-klingon"], "i-klingon", Some("i-klingon")),
+        (&["und", "x-own"], "und-DE", Some("und")),
+    ];
+    for (languages, of_device, expected) in cases {
+        let found = find_language(languages, of_device).map(|place| languages[place]);
+        assert_eq!(found, *expected, "{of_device} among {languages:?}");
+    }
 }
 
 #[test]

@@ -227,7 +227,6 @@ async fn a_recipient_can_script_every_error_of_meta() {
         ("unavailable", 400, 551, 1_545_041),
         ("blocked", 403, 200, 1_545_041),
         ("nouser", 400, 100, 2_018_001),
-        ("toolarge", 400, 100, 2_018_109),
         ("empty", 400, 100, 2_018_034),
         ("invalid", 400, 100, 0),
         ("token", 401, 190, 0),
@@ -266,6 +265,24 @@ async fn a_recipient_can_script_every_error_of_meta() {
     let reasons: Vec<_> =
         sandbox.received().into_iter().filter_map(|message| message.reason).collect();
     assert_eq!((&reasons[3], &reasons[0]), (&"1/99".to_owned(), &"1200".to_owned()));
+}
+
+#[tokio::test]
+async fn a_part_of_a_message_is_refused_where_a_text_passes() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let reply = json!({"content_type": "text", "title": "t", "payload": "p"});
+    let replies = json!({"text": "x", "quick_replies": [reply]});
+    for (word, subcode) in [("toolarge", Some(2_018_109)), ("button", None), ("template", None)] {
+        let person = format!("24~{word}");
+        for message in [&generic(&json!({"title": "t", "subtitle": "s"})), &replies] {
+            let response = client.send(send_body(&sandbox, &body(&person, message))).await.unwrap();
+            let error = &response.body["error"];
+            assert_eq!((response.status, &error["code"]), (400, &json!(100)), "{word}");
+            assert_eq!(error.get("error_subcode").and_then(Value::as_u64), subcode, "{word}");
+        }
+        assert_eq!(client.send(send(&sandbox, &person)).await.unwrap().status, 200);
+    }
 }
 
 #[tokio::test]

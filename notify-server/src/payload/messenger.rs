@@ -23,17 +23,32 @@ const BUTTONS_MAX: usize = 3;
 /// Most quick replies.
 pub(super) const QUICK_REPLIES_MAX: usize = 13;
 
+/// A message in both its forms.
+#[derive(Debug, Clone)]
+pub struct MessengerForms {
+    /// The message.
+    pub first: BodyTemplate,
+    /// The text alone, with the links of the message below it, for the case that Messenger refuses a part of
+    /// the first form. `None` if that is a text alone already.
+    pub plain: Option<BodyTemplate>,
+}
+
 /// Renders a notification.
 ///
 /// # Errors
 /// When its text exceeds [`MESSENGER_CHARS_MAX`].
-pub(crate) fn render(context: &RenderContext<'_>) -> Result<BodyTemplate, TooLarge> {
+pub(crate) fn render(context: &RenderContext<'_>) -> Result<MessengerForms, TooLarge> {
     check_text(context, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
+    let first = Message::of(context);
+    let plain = first.has_parts().then(|| body_of(Message::plain(context)));
+    Ok(MessengerForms { first: body_of(first), plain })
+}
+
+fn body_of(message: Message<'_>) -> BodyTemplate {
     // `UPDATE` is allowed within 24 hours after the person's last message, which the provider checks
     // before each attempt.
-    let request =
-        RequestWithoutRecipient { messaging_type: "UPDATE", message: Message::of(context) };
-    Ok(BodyTemplate::with_members(r#"{"recipient":{"id":""#, r#""}"#, &request))
+    let request = RequestWithoutRecipient { messaging_type: "UPDATE", message };
+    BodyTemplate::with_members(r#"{"recipient":{"id":""#, r#""}"#, &request)
 }
 
 /// The request without its recipient.
@@ -133,6 +148,21 @@ impl<'a> Message<'a> {
         };
         let buttons = view_button.into_iter().collect();
         Self { quick_replies, ..Self::with_buttons(&shown, link, buttons) }
+    }
+
+    /// Whether the message has more than a text.
+    fn has_parts(&self) -> bool {
+        self.attachment.is_some() || !self.quick_replies.is_empty()
+    }
+
+    /// The text with the link and then the image below it, as far as they fit.
+    fn plain(context: &RenderContext<'a>) -> Self {
+        let shown = DisplayFields::of(context);
+        let links = web_link(shown.url).into_iter().chain(shown.image_url);
+        let text = links.fold(shown.text.to_owned(), |text, link| {
+            with_link(&text, link, MESSENGER_CHARS_MAX).into_owned()
+        });
+        Self { text: Some(text.into()), attachment: None, quick_replies: Vec::new() }
     }
 
     /// The message in the smallest form that fits: a text alone, a card with title and subtitle, a text

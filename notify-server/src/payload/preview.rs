@@ -161,7 +161,9 @@ fn to_web(context: &RenderContext<'_>) -> Result<Preview, TooLarge> {
 /// A message to a person on Messenger, or to a chat on any other platform. The limit applies to the text.
 fn to_chat(context: &RenderContext<'_>, platform: Platform) -> Result<Preview, TooLarge> {
     let (body, limit) = match platform {
-        Platform::FbMessenger => (messenger::render(context)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
+        Platform::FbMessenger => {
+            (messenger::render(context)?.first.put(RECIPIENT), MESSENGER_CHARS_MAX)
+        }
         Platform::ChatApp | Platform::Android | Platform::Ios | Platform::Web => {
             (telegram::render(context)?.first().body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
         }

@@ -33,6 +33,7 @@ pub(crate) use self::token_store::{
 };
 pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
 use crate::payload::gapped::GappedBody;
+use crate::payload::messenger::MessengerForms;
 use crate::payload::telegram::BotCalls;
 use crate::payload::{BodyTemplate, RenderContext, TooLarge};
 
@@ -229,7 +230,12 @@ impl GappedMessage {
                 filled.before == body.before && filled.after == body.after
             }
             (
-                Some(RenderedBody::Shared(_) | RenderedBody::Template(_) | RenderedBody::Calls(_)),
+                Some(
+                    RenderedBody::Shared(_)
+                    | RenderedBody::Template(_)
+                    | RenderedBody::Forms(_)
+                    | RenderedBody::Calls(_),
+                ),
                 _,
             )
             | (None, _) => false,
@@ -244,6 +250,8 @@ pub enum RenderedBody {
     Shared(Bytes),
     /// Bytes with a gap for the device's address.
     Template(BodyTemplate),
+    /// Messages of Messenger, with a gap for the person.
+    Forms(MessengerForms),
     /// Calls of Telegram's Bot API, with a gap for the chat.
     Calls(BotCalls),
 }

@@ -22,7 +22,9 @@ use notify_core::{
     TagSummary, TagType, Timestamp, TokenProblem, UserId, WebSubscription,
 };
 
-pub(super) use self::counts::{count_all, count_dead, count_enabled, count_revived, hour_of};
+pub(super) use self::counts::{
+    count_all, count_dead, count_enabled, count_revived, hour_of, move_zones,
+};
 pub(in crate::store) use self::fields::ConditionFields;
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};

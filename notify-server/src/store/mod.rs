@@ -47,6 +47,7 @@ pub mod transfer;
 mod user;
 mod web;
 mod webhook;
+mod zone_offsets;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -108,6 +109,7 @@ pub use self::webhook::{
     WEBHOOK_DISABLED, WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
     WebhookWork,
 };
+pub use self::zone_offsets::OffsetCorrection;
 pub(crate) use deadline::{Requester, as_request, before_deadline, set_requester, with_deadline};
 pub use operation::Operation;
 

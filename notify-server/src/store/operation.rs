@@ -45,6 +45,7 @@ operations! {
     ClaimRetries = "claim_retries",
     ClearWebAccess = "clear_web_access",
     ConfirmClock = "confirm_clock",
+    CorrectOffsets = "correct_offsets",
     CreateApp = "create_app",
     CreateCampaign = "create_campaign",
     CreateFeed = "create_feed",

@@ -42,6 +42,28 @@ async fn a_device_reads_back_as_it_was_registered() {
 }
 
 #[tokio::test]
+async fn a_time_zone_has_one_spelling_and_an_unknown_one_is_refused() {
+    let server = TestServer::without_providers().await;
+    let caller = server.caller();
+    let chat = json!({"platform": "chatapp", "recipient_id": "1", "device_id": "d2"});
+    let phone = json!({"device_id": "d1", "platform": "android", "sdk_type": "android_push"});
+    for (path, id, mut body) in [("/v1/devices", "d1", phone), ("/v1/subscriptions", "d2", chat)] {
+        for (timezone, shown) in
+            [("europe/vienna", "Europe/Vienna"), ("UTC+2", "GMT+02:00"), ("GMT+05:30", "GMT+05:30")]
+        {
+            body["timezone"] = json!(timezone);
+            caller.post(path, &body).await.ok();
+            let read = caller.get(&format!("/v1/devices/{id}")).await.ok();
+            assert_eq!((&read["timezone"], &read["utc_offset"]), (&json!(shown), &Value::Null));
+        }
+        body["timezone"] = json!("Mars/Phobos");
+        let rule = "timezone: must be a time zone of the IANA database, such as Europe/Vienna, or \
+            GMT or GMT±HH:MM within ±14:00";
+        caller.post(path, &body).await.rejected(400, &[rule]);
+    }
+}
+
+#[tokio::test]
 async fn every_violation_of_a_registration_is_listed() {
     let server = TestServer::without_providers().await;
     let body = json!({"platform": "ios", "sdk_type": "android_push", "surprise": 1});

@@ -81,11 +81,11 @@ fn parse_exports() -> [Export; 2] {
             ),
             (
                 "9d1e0b7a-2f44-4a53-8d3e-0a6c1b2d3e4f",
-                json!({"platform": "android", "push_token": fcm(1), "utc_offset": "-180",
+                json!({"platform": "android", "push_token": fcm(1), "timezone": "America/Sao_Paulo",
                     "country": "BR", "user_id": null, "attributes": {},
                     "tags": [{"name": "news", "type": "bool", "value": true}]}),
             ),
-            ("8ebc9f40-23de-4f01-b234-56789abcdef0", json!({"utc_offset": "540"})),
+            ("8ebc9f40-23de-4f01-b234-56789abcdef0", json!({"timezone": "Asia/Tokyo"})),
         ],
     };
     let rest = Export {

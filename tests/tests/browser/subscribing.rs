@@ -91,6 +91,13 @@ async fn a_time_zone_set_by_the_site_is_kept() -> Result<()> {
     let device_id = DeviceId::new(&*id).expect("an id");
     let device = stage.server.client().devices().get(&device_id).await?;
     assert_eq!(device.details.timezone.as_deref(), Some("GMT+09:30"));
+
+    // A zone that the server does not know costs only the zone.
+    let elsewhere = "(Intl.DateTimeFormat.prototype.resolvedOptions = () =>
+        ({ timeZone: 'Mars/Phobos' }), Notify.subscribe())";
+    assert_eq!(stage.run(elsewhere).await?, json!({ "deviceId": id }));
+    let details = stage.server.client().devices().get(&device_id).await?.details;
+    assert_eq!((details.timezone.is_none(), details.utc_offset.is_some()), (true, true));
     stage.stop().await
 }
 

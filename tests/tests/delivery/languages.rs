@@ -16,6 +16,8 @@ fn greeting(notification: CreateNotification) -> CreateNotification {
         .title("Shop")
         .translation("de", Translation::text("Hallo").titled("Laden"))
         .translation("pt_BR", Translation::text("Oi"))
+        .translation("he", Translation::text("שלום"))
+        .translation("zh-Hant", Translation::text("你好"))
 }
 
 #[tokio::test]
@@ -29,13 +31,15 @@ async fn every_device_gets_the_texts_of_its_language() -> Result<()> {
         android(4, &ok),
         speaking(ios(5, &ok), "DE"),
         speaking(ios(6, &ok), "fr"),
+        speaking(android(7, &ok), "iw_IL"),
+        speaking(ios(8, &ok), "zh_TW"),
     ];
     let tokens: Vec<_> = devices.iter().map(|device| device.push_token.clone()).collect();
     register(&server.client(), devices).await?;
     let everybody =
         greeting(CreateNotification::to_platforms([Platform::Android, Platform::Ios], "Hello"));
     let (record, received) = send(&server, &everybody).await?;
-    assert_eq!(record.counts.sent, 6);
+    assert_eq!(record.counts.sent, 8);
     let expected = [
         ("Laden", "Hallo"),
         ("Shop", "Oi"),
@@ -43,6 +47,8 @@ async fn every_device_gets_the_texts_of_its_language() -> Result<()> {
         ("Shop", "Hello"),
         ("Laden", "Hallo"),
         ("Shop", "Hello"),
+        ("Shop", "שלום"),
+        ("Shop", "你好"),
     ];
     for (token, (title, body)) in tokens.iter().zip(expected) {
         let message =

@@ -98,8 +98,10 @@ fn of_web_push(status: u16) -> Effect {
 fn of_messenger(word: &str) -> Effect {
     match word {
         "nouser" => Effect::Guarded,
-        "window" | "policy" | "cannot" | "unavailable" | "blocked" | "bothersome" | "toolarge"
-        | "empty" | "invalid" => Effect::Failed,
+        "window" | "policy" | "cannot" | "unavailable" | "blocked" | "bothersome" | "empty"
+        | "invalid" => Effect::Failed,
+        // The error is about a part of the message. The server then sends the text alone, which is accepted.
+        "toolarge" | "button" | "template" => Effect::Sent,
         "token" | "uninstalled" | "password" | "expired" | "revoked" | "permission" | "denied"
         | "nopermission" | "notlive" | "noadvanced" | "nophone" | "subscription" | "suspended" => {
             Effect::Held

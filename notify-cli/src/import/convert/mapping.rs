@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::DeviceRow;
 use super::record::{Record, split, text_of, texts_of};
-use super::zone::{Unit, offset, offset_of_zone};
+use super::zone::{Unit, offset};
 use crate::failure::Failure;
 use crate::import::columns::parse_flag;
 use crate::import::operation::platform_name;
@@ -157,13 +157,13 @@ macro_rules! fields {
 }
 
 /// The fields that are optional texts of a registration.
-const TEXTS: [(&str, Setter); 13] = fields! {
-    push_token user_id language country android_id ad_id imei sdk_version app_version os_version
+const TEXTS: [(&str, Setter); 14] = fields! {
+    push_token user_id language timezone country android_id ad_id imei sdk_version app_version os_version
     store_identifier device_description ios_env
 };
 
 /// The other fields.
-const OTHERS: [(&str, Setter); 9] = [
+const OTHERS: [(&str, Setter); 8] = [
     ("device_id", |found, text| {
         found.draft.registration.device_id = text;
         Ok(())
@@ -190,11 +190,6 @@ const OTHERS: [(&str, Setter); 9] = [
     }),
     ("push_disabled", |found, text| {
         found.draft.registration.push_disabled = Some(parse_flag(&text)?);
-        Ok(())
-    }),
-    ("timezone", |found, text| {
-        let offset = offset_of_zone(&text, jiff::Timestamp::now())?;
-        found.draft.registration.utc_offset = Some(offset);
         Ok(())
     }),
     // The unit is known to `FieldSource::value`, which has converted the text to minutes.
@@ -432,11 +427,7 @@ mod tests {
     fn every_field_of_a_registration_except_the_kind_of_sdk_can_be_mapped() {
         let mut found = DeviceRow::default();
         for (name, setter) in all_fields() {
-            let text = match name {
-                "timezone" => "UTC",
-                _ => "1",
-            };
-            setter(&mut found, text.to_owned()).expect(name);
+            setter(&mut found, "1".to_owned()).expect(name);
         }
         let fields = serde_json::to_value(RegisterDevice::default()).expect("JSON");
         let names = all_fields().map(|(name, _)| name).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use notify_client::notify_core::{AttributeValue, is_attribute_name};
 
 use super::pairs::pairs;
 use super::record::Record;
-use super::zone::{Unit, offset, offset_of_zone};
+use super::zone::{Unit, offset};
 use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
 /// What precedes the name of a tag that does not begin with a letter.
@@ -45,6 +45,7 @@ pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     registration.device_id = record.first_text(&ids).unwrap_or_default();
     registration.user_id = record.first_text(&["external_user_id", "external_id"]);
     registration.language = record.text("language");
+    registration.timezone = record.text("timezone_id");
     match utc_offset(record) {
         Ok(offset) => registration.utc_offset = offset,
         Err(error) => errors.push(error),
@@ -85,12 +86,8 @@ fn is_unsubscribed(record: &Record) -> Result<bool, String> {
     Ok(types <= 0.0)
 }
 
-/// The offset of `timezone_id` now, or of `timezone` when the device was last active.
+/// The offset of `timezone`, which is in seconds: that of the zone when the device was last active.
 fn utc_offset(record: &Record) -> Result<Option<String>, String> {
-    if let Some(zone) = record.text("timezone_id") {
-        let offset = offset_of_zone(&zone, jiff::Timestamp::now());
-        return offset.map(Some).map_err(|error| format!("timezone_id: {error}"));
-    }
     let Some(seconds) = record.text("timezone") else { return Ok(None) };
     offset(&seconds, Unit::Seconds).map(Some).map_err(|rule| format!("timezone: {rule}"))
 }

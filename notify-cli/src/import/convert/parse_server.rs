@@ -2,7 +2,7 @@
 //! exports it (`mongoexport`), and as a CSV file.
 
 use super::record::{Record, texts_of};
-use super::zone::{language_and_country, offset_of_zone};
+use super::zone::language_and_country;
 use super::{Conversion, DeviceRow, Outcome};
 
 /// How MongoDB stores a pointer to a user: this, and the id.
@@ -38,12 +38,7 @@ pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
         let (language, country) = language_and_country(&locale);
         (registration.language, registration.country) = (Some(language), country);
     }
-    if let Some(zone) = record.text("timeZone") {
-        match offset_of_zone(&zone, jiff::Timestamp::now()) {
-            Ok(offset) => registration.utc_offset = Some(offset),
-            Err(error) => errors.push(format!("timeZone: {error}")),
-        }
-    }
+    registration.timezone = record.text("timeZone");
     if let Some(channels) = record.value("channels") {
         match texts_of(&channels) {
             Ok(names) => found.add_tags(names),

@@ -185,3 +185,52 @@ async fn zones_continue_after_a_crash_and_an_empty_audience_ends_with_utc() {
     assert_eq!(record.counts.sent, 1);
     rig.stop().await;
 }
+
+/// Corrects the offsets of devices, as the worker of a server does.
+async fn correct_offsets(rig: &Rig) {
+    let mut correction = rig.store.begin_offset_correction(rig.clock.now()).await.unwrap();
+    while let Some(current) = correction {
+        correction = rig.store.correct_offsets(current, rig.clock.now()).await.unwrap();
+    }
+}
+
+/// Daylight saving time ends in Europe between the acceptance of a notification and its local time.
+#[tokio::test]
+async fn a_device_whose_zone_changes_its_offset_gets_it_once_at_its_own_time() {
+    let mut rig = Rig::new(4).await;
+    let turn_to = |rig: &Rig, time: &str| {
+        let time = time.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let wait_ms = time - rig.clock.now().as_ms();
+        rig.clock.advance(Duration::from_millis(wait_ms.unsigned_abs()));
+    };
+    turn_to(&rig, "2026-10-24T20:00:00Z");
+    correct_offsets(&rig).await;
+    for zone in ["Africa/Algiers", "Africa/Johannesburg", "Asia/Kolkata", "Europe/Vienna"] {
+        let mut device = RegisterDevice::android(zone, zone);
+        device.timezone = Some(zone.to_owned());
+        rig.register(device).await;
+    }
+    rig.start();
+    let id = rig
+        .accept(CreateNotification {
+            send_at_local: Some("2026-10-25T03:30".into()),
+            ..in_the_morning()
+        })
+        .await;
+    turn_to(&rig, "2026-10-24T22:00:00Z");
+    sent(&rig, &id, 1).await;
+
+    // In Vienna it is 02:30, in Johannesburg 03:30. The engine has to wait for the correction.
+    turn_to(&rig, "2026-10-25T01:30:00Z");
+    correct_offsets(&rig).await;
+    turn_to(&rig, "2026-10-25T01:31:00Z");
+    sent(&rig, &id, 2).await;
+    assert_eq!(rig.provider.journal(), ["Asia/Kolkata", "Africa/Johannesburg"]);
+    turn_to(&rig, "2026-10-25T02:30:00Z");
+    rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    let mut journal = rig.provider.journal();
+    journal.sort();
+    let each_once = ["Africa/Algiers", "Africa/Johannesburg", "Asia/Kolkata", "Europe/Vienna"];
+    assert_eq!(journal, each_once);
+    rig.stop().await;
+}

@@ -11,8 +11,14 @@ const IMAGE: &str = "https://i.example/1.png";
 const POLL_URL: &str = "https://n.example/p/1";
 
 fn sent(given: &Given) -> Value {
-    let body = messenger::render(&given.context()).unwrap().put("4711");
+    let body = messenger::render(&given.context()).unwrap().first.put("4711");
     serde_json::from_slice(&body).unwrap()
+}
+
+/// The text that is sent if Messenger refuses a part of the message.
+fn plain(given: &Given) -> Option<Value> {
+    let body = messenger::render(&given.context()).unwrap().plain?.put("4711");
+    Some(serde_json::from_slice(&body).unwrap())
 }
 
 fn body(message: &Value) -> Value {
@@ -102,6 +108,24 @@ fn message_is_a_text_or_a_template_with_url_or_image() {
     ];
     for (given, expected) in rows {
         assert_eq!(sent(&given), body(&expected));
+    }
+}
+
+#[test]
+fn the_plain_form_has_the_links_below_the_text() {
+    let long = "ü".repeat(2_000 - URL.len() - 1);
+    for (given, expected) in [
+        (message("Hello", None, None), None),
+        (message("Hello", Some("shop://order/1"), None), None),
+        (message("Hello", Some(URL), None), Some(format!("Hello\n{URL}"))),
+        (message("Hello", None, Some(IMAGE)), Some(format!("Hello\n{IMAGE}"))),
+        (message("Hello", Some(URL), Some(IMAGE)), Some(format!("Hello\n{URL}\n{IMAGE}"))),
+        (message(&long, Some(URL), Some(IMAGE)), Some(format!("{long}\n{URL}"))),
+        (poll_of("Which?", None, &["a", "b"]), Some(format!("Which?\n{POLL_URL}"))),
+        (poll_of("Which?", None, &["x"; 5]), Some(format!("Which?\n{POLL_URL}"))),
+    ] {
+        let expected = expected.map(|text| body(&json!({"text": text})));
+        assert_eq!(plain(&given), expected);
     }
 }
 
@@ -227,7 +251,7 @@ fn a_poll_is_its_question_with_a_button_for_each_answer() {
 
 #[test]
 fn recipient_id_is_escaped_as_a_json_string() {
-    let body = messenger::render(&Given::text("x").context()).unwrap();
+    let body = messenger::render(&Given::text("x").context()).unwrap().first;
     for id in ["4711", "a\"b\\c", "ü\u{1}"] {
         let body: Value = serde_json::from_slice(&body.put(id)).unwrap();
         assert_eq!(body["recipient"]["id"], id);

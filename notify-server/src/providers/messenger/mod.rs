@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::uri::Uri;
 use http::{HeaderMap, StatusCode};
@@ -18,6 +19,7 @@ use notify_core::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::clock::SharedClock;
 use crate::keys::hex;
@@ -96,17 +98,43 @@ fn names_version(base_url: &BaseUrl) -> bool {
     version.is_some_and(|(major, minor)| is_digits(major) && is_digits(minor))
 }
 
+impl Messenger {
+    /// Sends a message, and records what Meta says about the quota of the page.
+    async fn post(
+        &self,
+        body: &Bytes,
+        headers: impl Fn() -> HeaderMap,
+        deadline: Instant,
+    ) -> SendResult {
+        let reply = match self.sender.post(&self.uri, headers, body, deadline).await {
+            Ok(reply) => reply,
+            Err(failure) => return failure.into(),
+        };
+        let now = self.clock.now();
+        let usage = read_usage(&reply.headers);
+        let mut answer = classify(&reply, self.clock.wall());
+        if let SendResult::Throttle { after, .. } = &mut answer {
+            let requested = usage.and_then(|usage| usage.regain).max(*after);
+            *after = Some(self.quota.record_throttle(requested, now));
+        } else if matches!(answer, SendResult::Delivered { .. }) {
+            self.quota.record_delivery();
+        }
+        self.quota.record_usage(usage, now);
+        answer
+    }
+}
+
 #[async_trait::async_trait]
 impl Provider for Messenger {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
-        let body = RenderedBody::Template(payload::render(context)?);
+        let body = RenderedBody::Forms(payload::render(context)?);
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(RenderedMessage { headers, body })
     }
 
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
-        let (Address::Messenger { recipient, last_inbound_at }, RenderedBody::Template(body)) =
+        let (Address::Messenger { recipient, last_inbound_at }, RenderedBody::Forms(forms)) =
             (to, &rendered.body)
         else {
             return SendResult::InvalidMessage {
@@ -125,22 +153,15 @@ impl Provider for Messenger {
             headers.insert(AUTHORIZATION, self.bearer.clone());
             headers
         };
-        let reply = match self.sender.post(&self.uri, headers, &body.put(recipient), deadline).await
-        {
-            Ok(reply) => reply,
-            Err(failure) => return failure.into(),
-        };
-        let now = self.clock.now();
-        let usage = read_usage(&reply.headers);
-        let mut answer = classify(&reply, self.clock.wall());
-        if let SendResult::Throttle { after, .. } = &mut answer {
-            let requested = usage.and_then(|usage| usage.regain).max(*after);
-            *after = Some(self.quota.record_throttle(requested, now));
-        } else if matches!(answer, SendResult::Delivered { .. }) {
-            self.quota.record_delivery();
+        let answer = self.post(&forms.first.put(recipient), headers, deadline).await;
+        match (&answer, &forms.plain) {
+            // Meta refused a part of the message, so the message was certainly not shown. It is sent again
+            // without its parts.
+            (SendResult::InvalidMessage { .. }, Some(plain)) => {
+                self.post(&plain.put(recipient), headers, deadline).await
+            }
+            _ => answer,
         }
-        self.quota.record_usage(usage, now);
-        answer
     }
 
     /// Reads the page with `GET /me`, which sends no message.

@@ -94,7 +94,6 @@ async fn every_error_of_messenger_is_classified() {
         ("unavailable", "policy person_not_available (551/1545041)"),
         ("blocked", "policy person_not_available (200/1545041)"),
         ("nouser", "dead no_such_user (100/2018001) ambiguous"),
-        ("toolarge", "bad attachment_too_large (100/2018109)"),
         ("empty", "bad message_empty (100/2018034)"),
         ("invalid", "bad invalid_parameter (100)"),
         ("token", "config access_token_refused (190)"),
@@ -122,6 +121,29 @@ async fn every_error_of_messenger_is_classified() {
     let unauthorized = fixture.build(ProviderKind::Messenger, &unauthorized);
     let answer = unauthorized.attempt(&prepared, &person("24")).await;
     assert_eq!(describe(&answer), "config access_token_refused (190)");
+}
+
+/// A refused button or image costs the button or the image, and not the message.
+#[tokio::test]
+async fn messenger_gets_the_text_alone_if_it_refuses_a_part() {
+    let fixture = fixture().await;
+    let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
+    for word in ["toolarge", "button", "template"] {
+        let person = person(&format!("24-{word}"));
+        let answer = messenger.attempt(&with_photo(&messenger), &person).await;
+        assert_eq!(describe(&answer), "delivered", "{word}");
+        let received = fixture.sandbox.received();
+        let [.., card, plain] = &received[..] else { panic!("two messages: {received:?}") };
+        assert!(card.payload["message"]["attachment"].is_object(), "{word}: {card:?}");
+        let text = format!("Hello\n{URL}\n{IMAGE}");
+        assert_eq!(plain.payload["message"], json!({"text": text}), "{word}");
+    }
+    // The cause was not a part.
+    let answer = messenger.attempt(&with_photo(&messenger), &person("24-invalid")).await;
+    assert_eq!(describe(&answer), "bad invalid_parameter (100)");
+    let before = fixture.sandbox.received().len();
+    messenger.attempt(&text(&messenger), &person("24-invalid")).await;
+    assert_eq!(fixture.sandbox.received().len(), before + 1, "a text has no plainer form");
 }
 
 #[tokio::test]

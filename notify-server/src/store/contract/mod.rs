@@ -101,6 +101,7 @@ mod users;
 mod web;
 mod webhooks;
 mod workload;
+mod zone_offsets;
 
 use crate::store::{SharedStore, Store, StoreError};
 

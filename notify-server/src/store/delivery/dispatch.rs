@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use notify_core::{
-    AnswerId, AppId, AttributeValue, Condition, IosEnv, NotificationId, OnCrash, Platform,
-    Timestamp, find_language,
+    AnswerId, AppId, AttributeValue, Condition, IosEnv, Languages, NotificationId, OnCrash,
+    Platform, Timestamp,
 };
 
 use crate::store::app::on_crash_at;
@@ -806,6 +806,7 @@ pub(super) fn translations(
     keys: &[i64],
     languages: &[String],
 ) -> Result<BTreeMap<DeviceKey, usize>, StoreError> {
+    let texts = Languages::new(languages);
     // A page has many devices and few languages.
     let mut places: HashMap<String, Option<usize>> = HashMap::new();
     let read = |row: &Row<'_>| {
@@ -813,7 +814,7 @@ pub(super) fn translations(
         let place = match places.get(language) {
             Some(place) => *place,
             None => {
-                let place = find_language(languages, language);
+                let place = texts.find(language);
                 places.insert(language.to_owned(), place);
                 place
             }

@@ -14,11 +14,14 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{
     AppNo, DeviceKey, DispatchNo, NotificationNo, Portion, StoreError, UserNo, platform_of,
+    zone_offsets,
 };
 
 /// How often a notification is checked while some of its zones are not due, in milliseconds.
 /// Devices may register or change their offset meanwhile. Offsets are multiples of 15 minutes.
 const CHECK_EVERY_MS: i64 = 15 * 60_000;
+/// How soon due zones are checked again if devices may not have their offsets yet, in milliseconds.
+const STALE_CHECK_MS: i64 = 5_000;
 
 /// A notification at a local time that has not ended.
 struct LocalTimeNotification {
@@ -76,6 +79,11 @@ pub(super) fn due(
             Ok((local, row.get::<bool>(10)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
+    if !notifications.is_empty() && zone_offsets::are_stale(tx, now)? {
+        tx.prepare_cached("update notifications set next_zone_at = ?2 where next_zone_at <= ?1")?
+            .execute([now.as_ms(), now.plus_ms(STALE_CHECK_MS).as_ms()])?;
+        return Ok(Vec::new());
+    }
     let mut dispatches = Vec::new();
     for (mut local, has_erasures) in notifications {
         if has_erasures {

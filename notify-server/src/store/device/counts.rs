@@ -2,7 +2,7 @@
 //! transaction that changes a device also updates the counters. To count the devices of a period,
 //! whole hours are read from the counters, and only the first and the last hour are scanned.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use notify_core::{Platform, PlatformCount, Timestamp};
@@ -77,6 +77,24 @@ pub(super) fn apply_change(
     Ok(())
 }
 
+/// Updates the counters after the offset from UTC of devices changed.
+pub(crate) fn move_zones(
+    tx: &Connection,
+    keys: &[DeviceKey],
+    from: i32,
+    to: i32,
+) -> Result<(), StoreError> {
+    let mut devices = BTreeMap::<(AppNo, i64), i64>::new();
+    for key in keys {
+        *devices.entry((key.app(), platform_code(key.platform()))).or_default() += 1;
+    }
+    for ((app, platform), count) in devices {
+        add_to_zone(tx, app, platform, from, -count)?;
+        add_to_zone(tx, app, platform, to, count)?;
+    }
+    Ok(())
+}
+
 /// The hour of a time, in hours since the epoch.
 pub(crate) fn hour_of(created_at: Timestamp) -> i64 {
     created_at.as_ms().div_euclid(HOUR_MS)
@@ -126,18 +144,23 @@ fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
 
 /// Adds `by` to the counter of the device's platform and offset from UTC.
 fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
+    add_to_zone(tx, state.key.app(), platform_code(state.key.platform()), state.zone, by)
+}
+
+fn add_to_zone(
+    tx: &Connection,
+    app: AppNo,
+    platform: i64,
+    zone: i32,
+    by: i64,
+) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
          values (?1, ?2, ?3, max(?4, 0))
          on conflict (app_no, platform, utc_offset_minutes) do update
          set devices = device_zones.devices + ?4",
     )?
-    .execute(params![
-        state.key.app().0,
-        platform_code(state.key.platform()),
-        state.zone,
-        by
-    ])?;
+    .execute(params![app.0, platform, zone, by])?;
     Ok(())
 }
 

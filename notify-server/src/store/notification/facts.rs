@@ -107,6 +107,8 @@ pub struct DeviceFacts {
     pub created_at: Timestamp,
     /// The offset from UTC, in minutes.
     pub utc_offset_minutes: i32,
+    /// The time zone as it was registered.
+    pub timezone: Option<String>,
     /// The language.
     pub language: Option<String>,
 }
@@ -388,7 +390,7 @@ fn read_device(
     connection
         .prepare_cached(
             "select d.key, d.push_disabled, d.dead_reason, d.dead_at, d.address, d.moved_at,
-             d.created_at, d.utc_offset_minutes, f.language
+             d.created_at, d.utc_offset_minutes, f.language, json(d.details) ->> 'timezone'
              from devices d left join device_fields f on f.key = d.key
              where d.app_no = ?1 and d.device_id = ?2",
         )?
@@ -416,6 +418,7 @@ fn read_device(
                 created_at: Timestamp(row.get(6)?),
                 utc_offset_minutes: row.get(7)?,
                 language: row.get(8)?,
+                timezone: row.get(9)?,
             };
             Ok((key, facts))
         })

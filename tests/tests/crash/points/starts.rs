@@ -21,6 +21,7 @@ pub(super) fn operations() -> Vec<&'static str> {
         "confirm_clock",
         "delete_expired",
         "remove_erased_ids",
+        "correct_offsets",
         "resume_erasing",
         "claim_feeds",
         "finish_feed",
@@ -137,6 +138,13 @@ async fn crashed_starts_continue_retention_and_erasure() -> Result<()> {
         ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
             .with_context(|| format!("remove_erased_ids {stage}"))?;
     }
+    for stage in STAGES {
+        DatabaseInspector::of(folder.path())?
+            .change("update installation set zone_offsets = null")?;
+        let dying = dying(folder.path(), "correct_offsets", stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("correct_offsets {stage}"))?;
+    }
     server.start_again_as(&dying(folder.path(), "delete_app", "committed", 1)).await?;
     ensure!(server.admin().send(&Method::DELETE, &path, "").await.is_err(), "it ended");
     ensure_aborted(server.ended(CREDIT).await?)?;
@@ -152,6 +160,8 @@ async fn crashed_starts_continue_retention_and_erasure() -> Result<()> {
     let left_ids = "select count(*) from erased_ids";
     assert_eq!(DatabaseInspector::of(folder.path())?.number(left)?, 0, "nothing is half erased");
     assert_eq!(DatabaseInspector::of(folder.path())?.number(left_ids)?, 0);
+    let corrected = "select count(*) from installation where zone_offsets is not null";
+    assert_eq!(DatabaseInspector::of(folder.path())?.number(corrected)?, 1);
     Ok(())
 }
 

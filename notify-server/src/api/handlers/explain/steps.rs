@@ -6,7 +6,7 @@ mod tests;
 
 use notify_core::{
     ExplainedOutcome, ExplainedStep, NotificationStatus, Pause, Platform, ProviderStatus, StepKind,
-    Timestamp, find_language,
+    Timestamp, find_language, offset_of_zone_at_local_time,
 };
 
 use crate::reasons;
@@ -148,13 +148,19 @@ impl ExplanationBuilder<'_> {
         if notification.cancel_requested_at.is_some() {
             return;
         }
-        let minutes = self.facts.device.utc_offset_minutes;
+        let device = &self.facts.device;
+        let then = device
+            .timezone
+            .as_deref()
+            .and_then(|zone| offset_of_zone_at_local_time(zone, local_time));
+        let when = if then.is_some() { "then" } else { "now" };
+        let minutes = then.unwrap_or(device.utc_offset_minutes);
         // A time that had already passed means that the turn came at once.
         let turn_at = local_time.plus_ms(-i64::from(minutes) * 60_000).max(notification.created_at);
         let sign = if minutes < 0 { '-' } else { '+' };
         let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
         let detail = format!(
-            "the device's turn comes at {}, by its offset from UTC now ({sign}{hours:02}:\
+            "the device's turn comes at {}, by its offset from UTC {when} ({sign}{hours:02}:\
              {minutes:02})",
             time(turn_at)
         );

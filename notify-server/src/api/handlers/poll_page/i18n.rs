@@ -1,6 +1,8 @@
 //! The texts of the page by language, with English as fallback.
 
-use notify_core::Poll;
+use std::sync::LazyLock;
+
+use notify_core::{Languages, Poll};
 
 /// The texts of one language. Numbers follow a colon, so that no plural forms are needed.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +28,8 @@ pub(super) struct Strings {
 }
 
 /// Languages written from right to left.
-const RIGHT_TO_LEFT: [&str; 9] = ["ar", "dv", "fa", "he", "iw", "ps", "sd", "ur", "yi"];
+static RIGHT_TO_LEFT: LazyLock<Languages> =
+    LazyLock::new(|| Languages::new(&["ar", "dv", "fa", "he", "ps", "sd", "ur", "yi"]));
 
 const ENGLISH: Strings = Strings {
     lang: "en",
@@ -40,7 +43,7 @@ const ENGLISH: Strings = Strings {
     failed: "That did not work. Please try again later.",
 };
 
-const LANGUAGES: [Strings; 7] = [
+static LANGUAGES: [Strings; 7] = [
     ENGLISH,
     Strings {
         lang: "de",
@@ -110,14 +113,9 @@ const LANGUAGES: [Strings; 7] = [
     },
 ];
 
-/// The primary language of a code such as `pt-BR`.
-fn primary_language(code: &str) -> String {
-    code.split(['-', '_']).next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
 /// The direction of a language, as a value of `dir`.
 pub(super) fn direction(code: &str) -> &'static str {
-    if RIGHT_TO_LEFT.contains(&primary_language(code).as_str()) { "rtl" } else { "ltr" }
+    if RIGHT_TO_LEFT.find(code).is_some() { "rtl" } else { "ltr" }
 }
 
 impl Strings {
@@ -128,10 +126,9 @@ impl Strings {
 
     /// The texts of a language, if there are any.
     fn in_language(code: &str) -> Option<&'static Self> {
-        let language = primary_language(code);
-        // `iw` is the earlier code of Hebrew.
-        let lang = if language == "iw" { "he" } else { &*language };
-        LANGUAGES.iter().find(|strings| strings.lang == lang)
+        static TAGS: LazyLock<Languages> =
+            LazyLock::new(|| Languages::new(&LANGUAGES.each_ref().map(|strings| strings.lang)));
+        TAGS.find(code).map(|found| &LANGUAGES[found])
     }
 
     /// The texts in a poll's language.
@@ -163,6 +160,8 @@ mod tests {
             ("ru", "ru", "ltr"),
             ("fa", "en", "rtl"),
             ("ja", "en", "ltr"),
+            ("deu", "de", "ltr"),
+            ("ji", "en", "rtl"),
             ("", "en", "ltr"),
         ] {
             let strings = Strings::in_language(code).unwrap_or(Strings::english());

@@ -31,12 +31,25 @@ async function isOwn() {
   return Boolean(state) && !state.leaving;
 }
 
-/** The offset from UTC in the two formats of the API: `GMT+02:00` and `120` (minutes). */
-function offset() {
-  const minutes = -new Date().getTimezoneOffset();
-  const twoDigits = (number) => String(Math.trunc(Math.abs(number))).padStart(2, '0');
-  const sign = minutes < 0 ? '-' : '+';
-  return { timezone: `GMT${sign}${twoDigits(minutes / 60)}:${twoDigits(minutes % 60)}`, utc_offset: `${minutes}` };
+/**
+ * The time zone of the browser, and its offset from UTC in minutes. The offset counts only if the server does
+ * not know the zone, and it marks a zone that the site did not set.
+ */
+function ownZone() {
+  const { timeZone: timezone } = Intl.DateTimeFormat().resolvedOptions();
+  return { timezone, utc_offset: `${-new Date().getTimezoneOffset()}` };
+}
+
+/** Subscribes with a zone of `ownZone`. Databases of browsers can have newer zones than that of the server. */
+async function subscribeInZone(pushManager, details) {
+  try {
+    return await subscribeWith(settings, pushManager, details);
+  } catch (error) {
+    const isZoneUnknown = 'utc_offset' in details && error.status === 400
+      && error.errors.some((text) => text.startsWith('timezone:'));
+    if (!isZoneUnknown) throw error;
+    return subscribeWith(settings, pushManager, { ...details, timezone: undefined });
+  }
 }
 
 /** Converts `{news: true}` or `['news']` to the tags of the API. */
@@ -91,8 +104,8 @@ async function init({ app, server = LOADED_FROM, worker = WORKER_DEFAULT, scope 
 async function refresh(state) {
   const { pushManager } = await registration();
   // A time zone that the site set stays. The time zone of the browser may have changed.
-  const zone = 'utc_offset' in state.details ? offset() : {};
-  await subscribeWith(settings, pushManager, { ...state.details, ...zone });
+  const zone = 'utc_offset' in state.details ? ownZone() : {};
+  await subscribeInZone(pushManager, { ...state.details, ...zone });
 }
 
 /**
@@ -107,9 +120,9 @@ async function subscribe({ language = navigator.language, timezone, tags } = {})
   const result = await Notification.requestPermission();
   if (result !== 'granted') throw new NotifyError(`the permission is ${result}`);
   const { pushManager } = await registration();
-  const details = { language, ...(timezone ? { timezone } : offset()) };
+  const details = { language, ...(timezone ? { timezone } : ownZone()) };
   if (tags) details.tags = tagsOf(tags);
-  const deviceId = await subscribeWith(settings, pushManager, details);
+  const deviceId = await subscribeInZone(pushManager, details);
   return { deviceId };
 }
 

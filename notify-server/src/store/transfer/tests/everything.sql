@@ -76,7 +76,7 @@ update numbers set last = 12 where name <> 'tags';
 update numbers set last = 7 where name = 'apps';
 update numbers set last = 4 where name = 'campaigns';
 update numbers set last = 1 where name = 'admin_keys';
-insert into installation values (1, 0, 1780000000000, 1);
+insert into installation values (1, 0, 1780000000000, 1, '{"of":-9223372036854775808,"run":null}');
 insert into sessions values (2, randomblob(16), randomblob(32), 1, '2001:db8::7', 1, 2);
 insert into audit values (5, 1, 'create_app', randomblob(16), null, randomblob(16), 'Ada', '192.0.2.7', 'api', 'r-1'),
     (6, 2, 'rename_admin_key', null, 'x', randomblob(16), 'na_…', '::1', 'console', '');

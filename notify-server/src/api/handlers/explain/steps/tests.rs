@@ -46,6 +46,7 @@ fn facts(progress: DeliveryProgress) -> DeliveryFacts {
             moved_at: None,
             created_at: Timestamp(500),
             utc_offset_minutes: 0,
+            timezone: None,
             language: None,
         },
         progress,
@@ -475,7 +476,7 @@ fn details_of_settled() -> [Detail; 5] {
     ]
 }
 
-fn details_of_pending() -> [Detail; 5] {
+fn details_of_pending() -> [Detail; 6] {
     use StepKind::{NextAttempt, Paused, Scheduled};
     let channel = |status| Channel { is_configured: true, status, service: None };
     let rejected = channel(ProviderStatus::AuthRejected { reason: None, probe_at: LATER });
@@ -492,11 +493,17 @@ fn details_of_pending() -> [Detail; 5] {
     let paused = "fcm asked to slow down: everything waits until 1970-01-01T00:00:20Z";
     let turn =
         "the device's turn comes at 1970-01-01T00:30:00Z, by its offset from UTC now (+01:30)";
+    let in_zone = with(local(scheduled()), |facts| {
+        facts.device.timezone = Some("Europe/Vienna".into());
+    });
+    let turn_in_zone =
+        "the device's turn comes at 1970-01-01T01:00:00Z, by its offset from UTC then (+01:00)";
     [
         (retrying(), rejected, NextAttempt, probe),
         (retrying(), throttled(), NextAttempt, pause),
         (retrying(), throttled(), Paused, paused),
         (local(scheduled()), available(), Scheduled, turn),
+        (in_zone, available(), Scheduled, turn_in_zone),
         (local(facts(DeliveryProgress::NotReached)), available(), Scheduled, turn),
     ]
 }
