@@ -16,7 +16,7 @@ use crate::store::sql::{
 use crate::store::{AppNo, DeliveryChange, DeviceKey, Operation, Store, StoreError};
 
 /// The most devices that one slice of a correction reads.
-pub const DEVICES_PER_SLICE: u32 = 2_000;
+pub(super) const DEVICES_PER_SLICE: u32 = 2_000;
 /// The time after a change of offsets before which no correction begins, in milliseconds. Registrations that
 /// were checked before the change are written by then.
 const SETTLE_MS: i64 = 5_000;

@@ -52,8 +52,8 @@ async fn offsets(store: &Store) -> Vec<(String, i64, Option<i64>)> {
             let sql = "select d.device_id, d.utc_offset_minutes, f.timezone from devices d
                        join device_fields f on f.key = d.key order by d.device_id, d.key";
             let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            let rows = connection.prepare_cached(sql)?.query_map([], read)?;
-            Ok(rows.collect::<sql::Result<_>>()?)
+            let mut statement = connection.prepare_cached(sql)?;
+            Ok(statement.query_map([], read)?.collect::<sql::Result<_>>()?)
         })
         .await
         .unwrap()
@@ -66,8 +66,8 @@ async fn zones(store: &Store) -> Vec<(i64, i64)> {
             let sql = "select utc_offset_minutes, sum(devices) from device_zones
                        group by utc_offset_minutes having sum(devices) > 0 order by 1";
             let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-            let rows = connection.prepare_cached(sql)?.query_map([], read)?;
-            Ok(rows.collect::<sql::Result<_>>()?)
+            let mut statement = connection.prepare_cached(sql)?;
+            Ok(statement.query_map([], read)?.collect::<sql::Result<_>>()?)
         })
         .await
         .unwrap()
