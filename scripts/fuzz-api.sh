@@ -80,9 +80,10 @@ failed=0
 run() {
   echo "-- $1"
   shift
-  # Other tests may run concurrently, and have timeouts.
+  # Other tests may run concurrently, and have timeouts. They may also make this one slow.
   nice -n 10 "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
-    --seed "$SEED" --workers 1 --no-color --warnings off --continue-on-failure "$@" \
+    --seed "$SEED" --workers 1 --no-color --warnings off --continue-on-failure \
+    --suppress-health-check=too_slow "$@" \
     >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
   # The number of test cases.
   grep -A1 '^Test cases:' "$scratch/found" || true

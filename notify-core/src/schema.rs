@@ -284,7 +284,7 @@ fn create_notification() -> ModelRules {
     let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
     let target = json!({ "anyOf": [platforms, android, ios, any, users] });
     ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, tags_or_topics(), content(Some(silent_message()))] }))
+        .together(json!({ "allOf": [target, content(Some(silent_message()))] }))
 }
 
 fn canary() -> ModelRules {
@@ -331,7 +331,7 @@ fn report_notification() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
     ModelRules::new("ReportNotification", fields)
-        .together(json!({ "allOf": [to_platforms(), tags_or_topics(), content(None)] }))
+        .together(json!({ "allOf": [to_platforms(), content(None)] }))
 }
 
 fn ios_options() -> ModelRules {
@@ -369,14 +369,6 @@ fn to_platforms() -> Value {
         "required": ["platforms"],
         "properties": { "platforms": { "type": "array", "minItems": 1, "items": platform() } },
     })
-}
-
-/// `topics` is another name of `tags`.
-fn tags_or_topics() -> Value {
-    json!({ "anyOf": [
-        { "properties": { "tags": absent_list() } },
-        { "properties": { "topics": absent_list() } },
-    ] })
 }
 
 fn platform() -> Value {
