@@ -2,7 +2,7 @@
 //!
 //! Systems write the language of one reader in many ways: `zh-Hant-TW` on iOS, `zh_TW` in Java, `iw` for `he`
 //! on old versions of Android. All tags are therefore compared in one form, which follows from the data of
-//! CLDR (Unicode Technical Standard 35, "LocaleId Canonicalization" and "Likely Subtags").
+//! CLDR (Unicode Technical Standard 35, "`LocaleId` Canonicalization" and "Likely Subtags").
 
 use std::iter::{once, successors};
 

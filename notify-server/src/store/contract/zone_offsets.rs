@@ -13,9 +13,9 @@ fn at(text: &str) -> Timestamp {
     Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
 }
 
-/// Before the end of daylight saving time in Europe.
+/// Before the end of daylight saving time in the European Union, and after the other changes of that night.
 fn summer() -> Timestamp {
-    at("2026-10-24T12:00:00Z")
+    at("2026-10-25T00:30:00Z")
 }
 
 /// The end of daylight saving time in Europe.
@@ -132,7 +132,7 @@ async fn one_server_corrects_offsets(store: &Store) {
     }
     assert_eq!(offsets(store).await, [("vienna".to_owned(), 60, Some(60))]);
     assert_eq!(zones(store).await, [(60, 1)], "it is counted once");
-    assert_eq!(correct(store, now.plus_ms(120_000)).await, 2, "none of them has ended");
+    assert_eq!(correct(store, now.plus_ms(120_000)).await, 1, "none of them has ended");
 
     // Offsets change again before a correction has ended.
     let spring = at("2027-03-28T01:00:05Z");
@@ -163,11 +163,11 @@ async fn zones_wait_for_corrected_offsets(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, in_zone("vienna", "Europe/Vienna")).await;
     fixtures::registered(store, app, in_zone("johannesburg", "Africa/Johannesburg")).await;
-    fixtures::accepted(store, app, at_local("2026-10-25T03:30:00Z")).await;
+    fixtures::accepted(store, app, at_local("2026-10-25T03:05:00Z")).await;
     assert!(started(store, summer()).await.is_empty());
 
-    // 03:30 two hours east of Greenwich, where Vienna no longer is.
-    let due = at("2026-10-25T01:30:00Z");
+    // 03:05 two hours east of Greenwich, where Vienna no longer is.
+    let due = at("2026-10-25T01:05:00Z");
     assert!(started(store, due).await.is_empty(), "offsets are not corrected yet");
     correct(store, due).await;
     let mut reached = Vec::new();
@@ -176,7 +176,7 @@ async fn zones_wait_for_corrected_offsets(store: &Store) {
         reached.push(fixtures::whole_page(store, &dispatch).await.0.len());
     }
     assert_eq!(reached, [1], "Johannesburg");
-    assert_eq!(started(store, at("2026-10-25T02:30:00Z")).await.len(), 1, "Vienna");
+    assert_eq!(started(store, at("2026-10-25T02:05:00Z")).await.len(), 1, "Vienna");
 }
 
 /// If no server corrects, notifications are not held for long.
