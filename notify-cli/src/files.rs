@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o777
+        fs::metadata(path).expect("the file exists").permissions().mode() & 0o777
     }
 
     #[test]

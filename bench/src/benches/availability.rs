@@ -28,19 +28,15 @@ struct Busy {
     parallel: usize,
 }
 
-/// Runs the benchmark and returns its section of the report.
-pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
-    let seed = Seed::with(paths, scale.devices_many).await?;
-    let data = seed.copy(paths)?;
-    let (server, _) = Server::start(paths, data.path())?;
-    let caller = Arc::new(Caller { address: server.address, keys: seed.keys.clone() });
+/// The requests beside which accepts are timed.
+async fn all_busy(caller: &Caller) -> anyhow::Result<[Busy; 2]> {
     let conditions: Vec<Value> = (0..CONDITIONS)
         .map(|number| json!({"not": {"field": "app_version", "is": format!("0.{number}")}}))
         .collect();
     let audience = json!({"all": conditions});
     let preview = json!({"platforms": ["android", "ios"], "audience": audience});
     caller.v1("PUT", "/v1/segments/busy", Some(&json!({"audience": audience}))).await?;
-    let all_busy = [
+    Ok([
         Busy {
             what: "beside 4 previews of a segment",
             method: "POST",
@@ -55,7 +51,16 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
             body: None,
             parallel: 8,
         },
-    ];
+    ])
+}
+
+/// Runs the benchmark and returns its section of the report.
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let seed = Seed::with(paths, scale.devices_many).await?;
+    let data = seed.copy(paths)?;
+    let (server, _) = Server::start(paths, data.path())?;
+    let caller = Arc::new(Caller { address: server.address, keys: seed.keys.clone() });
+    let all_busy = all_busy(&caller).await?;
     let accepts = accepts(&caller.second_app_key().await?);
     let p99 = async || -> anyhow::Result<f64> {
         let target = (server.address, server.id());

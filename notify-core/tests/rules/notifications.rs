@@ -276,6 +276,10 @@ fn schedules_are_checked() {
             ("/send_at_local", "\"2026-02-03T09:00Z\"", &[FORM]),
         ],
     );
+}
+
+#[test]
+fn a_notification_has_one_schedule() {
     let mut both = minimal();
     both["send_at"] = json!(NOW.0 + 1);
     check::<CreateNotification>(
