@@ -50,7 +50,7 @@ async fn send_makes_the_request() {
         (
             "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
              --image-url https://e/i.png --campaign default --ttl 60 --priority normal \
-             --collapse-key k --send-at 2026-01-02T03:04:05Z --per-minute 600 --canary 5 \
+             --collapse-key k --send-at 2099-01-02T03:04:05Z --per-minute 600 --canary 5 \
              --canary-wait 60 --canary-max-failed 1 --canary-pause",
             created(),
             "POST /v1/notifications".to_owned(),
@@ -58,7 +58,7 @@ async fn send_makes_the_request() {
                 "text": "Hi", "platforms": ["ios", "fb-messenger"], "tags": ["vip"],
                 "url": "shop://sale", "image_url": "https://e/i.png", "campaign_id": "default",
                 "ttl_seconds": 60, "priority": "normal", "collapse_key": "k",
-                "send_at": 1_767_323_045_000_i64, "per_minute": 600,
+                "send_at": 4_071_006_245_000_i64, "per_minute": 600,
                 "canary": {"percent": 5, "wait_seconds": 60, "max_failed_percent": 1,
                     "then": "pause"},
             })),
