@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 
@@ -46,19 +48,24 @@ fn done() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn send_makes_the_request() {
+    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    let tomorrow = tomorrow.duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000;
+    let at_a_time = format!(
+        "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
+         --image-url https://e/i.png --campaign default --ttl 60 --priority normal --collapse-key k \
+         --send-at {tomorrow} --per-minute 600 --canary 5 --canary-wait 60 --canary-max-failed 1 \
+         --canary-pause"
+    );
     check(vec![
         (
-            "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
-             --image-url https://e/i.png --campaign default --ttl 60 --priority normal \
-             --collapse-key k --send-at 2099-01-02T03:04:05Z --per-minute 600 --canary 5 \
-             --canary-wait 60 --canary-max-failed 1 --canary-pause",
+            at_a_time.as_str(),
             created(),
             "POST /v1/notifications".to_owned(),
             Some(json!({
                 "text": "Hi", "platforms": ["ios", "fb-messenger"], "tags": ["vip"],
                 "url": "shop://sale", "image_url": "https://e/i.png", "campaign_id": "default",
                 "ttl_seconds": 60, "priority": "normal", "collapse_key": "k",
-                "send_at": 4_071_006_245_000_i64, "per_minute": 600,
+                "send_at": tomorrow, "per_minute": 600,
                 "canary": {"percent": 5, "wait_seconds": 60, "max_failed_percent": 1,
                     "then": "pause"},
             })),
