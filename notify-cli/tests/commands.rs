@@ -3,8 +3,6 @@
 
 mod common;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 
@@ -48,8 +46,7 @@ fn done() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn send_makes_the_request() {
-    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    let tomorrow = tomorrow.duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000;
+    let tomorrow = jiff::Timestamp::now().as_millisecond() + 86_400_000;
     let at_a_time = format!(
         "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
          --image-url https://e/i.png --campaign default --ttl 60 --priority normal --collapse-key k \
