@@ -288,13 +288,12 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
                 "cannot connect to {server}: the server does not use TLS; does it serve http://?"
             )]
         }
-        Error::Connect { .. } if tls_problem(&root_cause(error)).is_some() => {
-            let problem = tls_problem(&root_cause(error)).unwrap_or_default();
-            vec![format!("cannot connect to {server}: {problem}")]
-        }
-        Error::Connect { .. } => vec![format!(
-            "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
-        )],
+        Error::Connect { .. } => vec![match tls_problem(&root_cause(error)) {
+            Some(problem) => format!("cannot connect to {server}: {problem}"),
+            None => format!(
+                "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
+            ),
+        }],
         Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
         Error::Transport { .. } if is_tls_response(error) => {
             vec![format!("{error}; does it serve https://?")]

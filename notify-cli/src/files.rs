@@ -1,5 +1,5 @@
 //! Files that the command writes. A file is replaced in one step, and none is written through a symbolic link
-//! that somebody else could have put there.
+//! that another user could have put there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 use std::{fmt::Display, path::Path};
 
 use notify_client::{
-    Client,
+    Client, Page, Pages,
     notify_core::{AppId, CampaignId, FeedId, KeyId, ListCampaigns, PageQuery},
 };
 
@@ -56,8 +56,8 @@ impl Session {
         }
     }
 
-    /// The application of `--app`. Without `--app`, the only application of the server, beside which there may
-    /// be the playground.
+    /// The application of `--app`. Without `--app`, the only application of the server, not counting the
+    /// playground.
     pub(crate) async fn app(&mut self, name_or_id: Option<&str>) -> Result<AppId, Failure> {
         if let Some(app) = name_or_id {
             return self.named_app(app).await;
@@ -132,14 +132,8 @@ impl Session {
         }
         let notify = self.client()?;
         let feeds = notify.feeds();
-        let mut all = feeds.all(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
-        let mut ids = Vec::new();
-        while let Some(found) = all.next().await {
-            let found = found?;
-            if found.name == feed {
-                ids.push(found.id);
-            }
-        }
+        let all = feeds.all(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
+        let ids = ids_of(all, |found| (found.name == feed).then_some(found.id)).await?;
         only_one("feed", feed, &ids)
     }
 
@@ -168,16 +162,21 @@ impl Session {
     pub(crate) async fn apps_named(&mut self, name: &str) -> Result<Vec<AppId>, Failure> {
         let notify = self.client()?;
         let admin = notify.admin();
-        let mut apps = admin.all_apps(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
-        let mut ids = Vec::new();
-        while let Some(app) = apps.next().await {
-            let app = app?;
-            if app.name == name {
-                ids.push(app.id);
-            }
-        }
-        Ok(ids)
+        let apps = admin.all_apps(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
+        ids_of(apps, |app| (app.name == name).then_some(app.id)).await
     }
+}
+
+/// The ids that `id_of` selects from a list.
+async fn ids_of<P: Page, Id>(
+    mut list: Pages<'_, P>,
+    id_of: impl Fn(&P::Item) -> Option<Id>,
+) -> Result<Vec<Id>, Failure> {
+    let mut ids = Vec::new();
+    while let Some(item) = list.next().await {
+        ids.extend(id_of(&item?));
+    }
+    Ok(ids)
 }
 
 /// The id of the only resource that has a name.

@@ -288,14 +288,20 @@ async fn watch_prints_the_start_and_the_end_of_a_wait() {
     assert_eq!(run.status, 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn watch_ends_after_the_time_of_wait() {
+/// A delivery that waits for a retry, and its explanation.
+fn delivery_before_a_retry() -> [Value; 2] {
     let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",
         "outcome": "pending", "reason": null, "attempts": 1, "provider_message_id": null,
         "at": null, "next_attempt_at": 3}], "next_cursor": null});
     let explanation = json!({"device_id": "d", "outcome": "pending", "steps": [
         {"at": 2, "what": "attempted", "detail": "1 attempt, the last answer: connect_failed"},
         {"at": 3, "what": "next_attempt", "detail": "due at 2026-01-02T03:04:05Z"}]});
+    [waiting, explanation]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_ends_after_the_time_of_wait() {
+    let [waiting, explanation] = delivery_before_a_retry();
     let state = "sending: 0 of 1 sent, 1 pending";
     for (send, bodies) in [
         (false, vec![record("sending", [0, 0, 0, 0, 0, 1]), waiting.clone(), explanation.clone()]),
@@ -335,12 +341,7 @@ async fn watch_ends_after_the_time_of_wait() {
 /// attempt fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_why_a_delivery_is_retried() {
-    let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",
-        "outcome": "pending", "reason": null, "attempts": 1, "provider_message_id": null,
-        "at": null, "next_attempt_at": 3}], "next_cursor": null});
-    let explanation = json!({"device_id": "d", "outcome": "pending", "steps": [
-        {"at": 2, "what": "attempted", "detail": "1 attempt, the last answer: connect_failed"},
-        {"at": 3, "what": "next_attempt", "detail": "due at 2026-01-02T03:04:05Z"}]});
+    let [waiting, explanation] = delivery_before_a_retry();
     let bodies = [
         record("sending", [0, 0, 0, 0, 0, 1]),
         record("sending", [0, 0, 0, 0, 0, 1]),

@@ -266,7 +266,7 @@ async fn a_heading_is_wrapped_at_the_width_of_the_terminal() {
     assert_eq!(lines.join(" "), format!("! d pending: {cause}"));
 }
 
-/// Nobody can answer a script's question. So the script has to say that it means it.
+/// A script cannot answer a question, so it must give `--yes`.
 #[tokio::test]
 async fn scripts_need_the_option_yes() {
     let mut rows = irreversible();

@@ -75,7 +75,10 @@ impl Tag {
     /// alone, because a language includes all its scripts.
     fn comparable(&self) -> String {
         let is_alone = self.id.region.is_none() && self.rest.is_empty();
-        let script = self.id.script.or_else(|| self.likely().script.filter(|_| !is_alone));
+        let script = match self.id.script {
+            None if !is_alone => self.likely().script,
+            script => script,
+        };
         self.with(script, self.id.region)
     }
 

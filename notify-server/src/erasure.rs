@@ -10,7 +10,7 @@ use crate::error_chain::error_chain;
 use crate::store::{SharedStore, StoreError};
 
 /// How often the worker looks for ids to remove, in milliseconds. Until they are removed, answers leave
-/// them out, so nobody waits for this.
+/// them out, so no request waits for this.
 const LOOK_INTERVAL_MS: i64 = 10_000;
 /// Pause between two slices of a search, in which other writes can run. It is measured in real time,
 /// because it limits the load of the machine.

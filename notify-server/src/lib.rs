@@ -20,6 +20,7 @@ pub mod failpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
+mod misspelt;
 mod operations;
 mod outbound;
 mod pasted;

@@ -1,7 +1,7 @@
 //! Texts that were copied from elsewhere: a page, a file, an environment file, a secret store. What surrounds
 //! such a text does not belong to it.
 
-/// Characters around a pasted text: blanks, ends of lines, and characters that nobody sees.
+/// Characters around a pasted text: blanks, ends of lines, and invisible characters.
 pub(crate) const EDGES: [char; 7] = [' ', '\t', '\r', '\n', '\u{a0}', '\u{200b}', '\u{feff}'];
 /// Quotes in which a text can be. `docker run --env-file`, for example, keeps them.
 pub(crate) const QUOTES: [char; 3] = ['"', '\'', '`'];

@@ -2,34 +2,43 @@
 //! of the other server, so that they can be shown to users who chose it.
 
 use std::error::Error;
-use std::io;
+use std::{fmt, io};
 
 use rustls::CertificateError;
 
 /// Why a TLS connection failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsProblem {
-    #[error("the issuer of the certificate is not trusted")]
     UnknownIssuer,
-    #[error("the certificate has expired")]
     Expired,
-    #[error("the certificate is not valid yet")]
     NotValidYet,
-    #[error("the certificate is for another name")]
     WrongName,
-    #[error("the certificate was revoked")]
     Revoked,
-    #[error("the certificate is not valid")]
     BadCertificate,
     /// The peer sent something that is not TLS.
-    #[error("the server does not speak TLS at this port")]
     NotTls,
     /// The peer refused, for example because there is no common version.
-    #[error("the TLS handshake failed")]
     Handshake,
 }
 
+/// The beginning of each reason, before the words.
+const REASON: &str = "tls_failed: ";
+
 impl TlsProblem {
+    /// The reason of an attempt that failed: a code, and the problem in words.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::UnknownIssuer => "tls_failed: the issuer of the certificate is not trusted",
+            Self::Expired => "tls_failed: the certificate has expired",
+            Self::NotValidYet => "tls_failed: the certificate is not valid yet",
+            Self::WrongName => "tls_failed: the certificate is for another name",
+            Self::Revoked => "tls_failed: the certificate was revoked",
+            Self::BadCertificate => "tls_failed: the certificate is not valid",
+            Self::NotTls => "tls_failed: the server does not speak TLS at this port",
+            Self::Handshake => "tls_failed: the TLS handshake failed",
+        }
+    }
+
     /// The problem that an error is or contains; `None` if the error has another cause.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = error;
@@ -44,6 +53,13 @@ impl TlsProblem {
     /// Whether another trusted certificate would help.
     pub(crate) fn is_untrusted(self) -> bool {
         self == Self::UnknownIssuer
+    }
+}
+
+/// The words alone.
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason().trim_start_matches(REASON))
     }
 }
 

@@ -93,25 +93,22 @@ pub(super) async fn follow(
             blocker = current.unwrap_or(blocker);
         }
         progress.show(&record, blocker.as_ref());
-        let next = Instant::now() + every;
-        if let Some(end) = end.filter(|end| *end < next) {
-            if Instant::now() >= end {
-                // A notification that waits from the start has shown no blocker yet.
-                let blocker = match blocker {
-                    None if record.counts.pending > 0 => {
-                        Blocker::find(&notify, id, None).await.unwrap_or_default()
-                    }
-                    blocker => blocker,
-                };
-                progress.end(&record);
-                session.out.show(&record, &view::NOTIFICATION)?;
-                session.out.flush()?;
-                return Err(still_waiting(id, &record, blocker.as_ref()));
-            }
-            tokio::time::sleep_until(end).await;
-        } else {
-            tokio::time::sleep_until(next).await;
+        let now = Instant::now();
+        if end.is_some_and(|end| now >= end) {
+            // A notification that waits from the start has shown no blocker yet.
+            let blocker = match blocker {
+                None if record.counts.pending > 0 => {
+                    Blocker::find(&notify, id, None).await.unwrap_or_default()
+                }
+                blocker => blocker,
+            };
+            progress.end(&record);
+            session.out.show(&record, &view::NOTIFICATION)?;
+            session.out.flush()?;
+            return Err(still_waiting(id, &record, blocker.as_ref()));
         }
+        let next = now + every;
+        tokio::time::sleep_until(end.map_or(next, |end| end.min(next))).await;
     };
     progress.end(&record);
     if let Some(why) = no_device_reason(&record) {

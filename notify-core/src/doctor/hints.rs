@@ -59,7 +59,7 @@ pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) 
         Cause::Temporary => "the provider is busy: check again later".to_owned(),
         Cause::Clock => {
             "set the clock of the server's machine (NTP; `timedatectl` shows its state): the \
-                         provider refuses tokens of a wrong clock, and the keys may be right"
+             provider refuses tokens of a wrong clock, and the keys may be right"
                 .to_owned()
         }
     }

@@ -256,10 +256,13 @@ fn causes_of(outcome: ExplainedOutcome) -> (char, &'static str, &'static [StepKi
 
 #[cfg(test)]
 mod tests {
+    use ExplainedOutcome as Outcome;
+    use StepKind as Kind;
+
     use super::*;
 
-    fn explained(outcome: ExplainedOutcome, steps: &[(StepKind, &str)]) -> Explanation {
-        let step = |(what, detail): &(StepKind, &str)| ExplainedStep {
+    fn explained(outcome: Outcome, steps: &[(Kind, &str)]) -> Explanation {
+        let step = |(what, detail): &(Kind, &str)| ExplainedStep {
             at: None,
             what: *what,
             detail: (*detail).to_owned(),
@@ -277,11 +280,18 @@ mod tests {
         format!("{mark} {outcome}{cause}")
     }
 
+    /// An outcome, the steps, and the text of the summary.
+    type Case<'a> = (Outcome, &'a [(Kind, &'a str)], &'a str);
+
+    fn check(cases: &[Case<'_>]) {
+        for (outcome, steps, text) in cases {
+            assert_eq!(text_of(&explained(*outcome, steps)), *text);
+        }
+    }
+
     #[test]
     fn the_summary_of_what_was_not_sent_contains_the_cause() {
-        use ExplainedOutcome as Outcome;
-        use StepKind as Kind;
-        for (outcome, steps, text) in [
+        check(&[
             (
                 Outcome::NotTargeted,
                 &[
@@ -290,7 +300,7 @@ mod tests {
                     (Kind::Disabled, "push is turned off by its user now"),
                     (Kind::NoAddress, "has no address now"),
                     (Kind::PassedOver, "it was not a device to send to then"),
-                ][..],
+                ],
                 "✗ not sent: push is turned off by its user now",
             ),
             (
@@ -332,22 +342,18 @@ mod tests {
                 ],
                 "✗ not sent: has no address now",
             ),
-        ] {
-            assert_eq!(text_of(&explained(outcome, steps)), text);
-        }
+        ]);
     }
 
     #[test]
     fn the_summary_contains_the_cause() {
-        use ExplainedOutcome as Outcome;
-        use StepKind as Kind;
-        for (outcome, steps, text) in [
+        check(&[
             (
                 Outcome::Pending,
                 &[
                     (Kind::CredentialsRefused, "fcm refuses the server's credentials"),
                     (Kind::NextAttempt, "the next attempt is due"),
-                ][..],
+                ],
                 "! pending: fcm refuses the server's credentials",
             ),
             (
@@ -366,22 +372,18 @@ mod tests {
                 "✗ canceled: by request",
             ),
             (Outcome::Canceled, &[], "✗ canceled"),
-        ] {
-            assert_eq!(text_of(&explained(outcome, steps)), text);
-        }
+        ]);
     }
 
     #[test]
     fn the_summary_contains_the_last_response_before_the_next_attempt() {
-        use ExplainedOutcome as Outcome;
-        use StepKind as Kind;
-        for (outcome, steps, text) in [
+        check(&[
             (
                 Outcome::Pending,
                 &[
                     (Kind::Attempted, "2 attempts, the last answer: connect_failed"),
                     (Kind::NextAttempt, "due at 2026-01-02T03:04:05Z"),
-                ][..],
+                ],
                 "! pending: the last answer: connect_failed; due at 2026-01-02T03:04:05Z",
             ),
             (
@@ -393,8 +395,6 @@ mod tests {
                 ],
                 "! pending: https://push.example cannot be reached",
             ),
-        ] {
-            assert_eq!(text_of(&explained(outcome, steps)), text);
-        }
+        ]);
     }
 }

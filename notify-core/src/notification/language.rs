@@ -126,7 +126,7 @@ impl NotificationTranslations {
             if !is_language_tag(language) {
                 validator.violation(&at, "must be a language tag, such as `de` or `pt-BR`");
             }
-            // Another tag of the same language is accepted: `iw` beside `he` has become a habit.
+            // Another tag of the same language is accepted, because many programs send both `iw` and `he`.
             let is_same = |other: &&Localized| spelled(&other.language) == spelled(language);
             if let Some(other) = valid.iter().find(is_same) {
                 let what = format_args!("is the same language as `{}`", other.language);

@@ -117,8 +117,7 @@ pub(super) fn check(message: &Message, validator: &mut Validator) {
 }
 
 /// The text that stands for a value of an attribute: at most [`VALUE_CHARS_MAX`] characters that end between two
-/// grapheme clusters, with spaces in
-/// place of control characters.
+/// grapheme clusters, with spaces in place of control characters.
 ///
 /// ```
 /// use notify_core::{AttributeValue, shown_value};

@@ -10,15 +10,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{master_key_place, print};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE, secret_variable};
+use crate::config::{
+    Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE, MOVE_TO_VARIABLE, secret_variable,
+};
 use crate::keys::hex;
 use crate::pasted::trimmed;
 use crate::store::transfer::{
     DatabaseLocation, MoveError, MoveReport, Progress, Step, move_installation, undo_move,
 };
 
-/// An alternative to `--to` that other users of the machine cannot read.
-const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
 /// Most rows between two lines of progress if standard error is not a terminal, in percent of all
 /// rows.
@@ -32,8 +32,8 @@ const DIGEST_SHOWN: usize = 8;
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
     let (name, target) = match to {
         Some(to) => ("--to".to_owned(), to),
-        None => secret_variable(&|name| std::env::var(name).ok(), TO_VARIABLE)?
-            .with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?,
+        None => secret_variable(&|name| std::env::var(name).ok(), MOVE_TO_VARIABLE)?
+            .with_context(|| format!("name the target in --to or {MOVE_TO_VARIABLE}"))?,
     };
     let target: DatabaseLocation = trimmed(&target).parse().context(name)?;
     let source = configured_database(config);

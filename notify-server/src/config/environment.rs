@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 use super::load::CONFIG_VARIABLE;
-use super::{MASTER_KEY_VARIABLE, SETTINGS};
+use super::{MASTER_KEY_VARIABLE, MOVE_TO_VARIABLE, SETTINGS};
+use crate::misspelt::nearest_name;
 
 /// The end of the name of a variable that names the file with a secret.
 pub(super) const FILE_SUFFIX: &str = "_FILE";
@@ -12,8 +13,6 @@ pub(super) const FILE_SUFFIX: &str = "_FILE";
 const PREFIX: &str = "NOTIFY_";
 /// Most warnings.
 const WARNINGS_MAX: usize = 20;
-/// Most letters by which a name may differ from the one that the warning suggests.
-const TYPO_LETTERS_MAX: usize = 2;
 /// Longest name that a warning repeats, in characters.
 const NAME_CHARS_MAX: usize = 80;
 
@@ -22,7 +21,7 @@ const NAME_CHARS_MAX: usize = 80;
 const OTHERS: [&str; 10] = [
     CONFIG_VARIABLE,
     MASTER_KEY_VARIABLE,
-    "NOTIFY_MOVE_TO",
+    MOVE_TO_VARIABLE,
     "NOTIFY_URL",
     "NOTIFY_API_KEY",
     "NOTIFY_ADMIN_KEY",
@@ -71,24 +70,14 @@ pub fn unknown_variables(variables: impl Iterator<Item = (OsString, OsString)>) 
 fn warning(name: &str, known: &[String]) -> String {
     let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
     let wanted = name.to_ascii_uppercase();
-    let nearest = known
-        .iter()
-        .map(|known_name| (strsim::damerau_levenshtein(&wanted, known_name), known_name))
-        .min()
-        .filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
-    match nearest {
-        Some((_, known_name)) => {
-            format!(
-                "the environment variable {shown} is not known and is ignored; did you mean {known_name}?"
-            )
-        }
-        None => format!("the environment variable {shown} is not known and is ignored"),
-    }
+    let hint = nearest_name(&wanted, known.iter().map(String::as_str))
+        .map_or_else(String::new, |known_name| format!("; did you mean {known_name}?"));
+    format!("the environment variable {shown} is not known and is ignored{hint}")
 }
 
 fn known_names() -> Vec<String> {
     let mut names: Vec<String> = OTHERS.iter().map(ToString::to_string).collect();
-    names.push(format!("NOTIFY_MOVE_TO{FILE_SUFFIX}"));
+    names.push(format!("{MOVE_TO_VARIABLE}{FILE_SUFFIX}"));
     for setting in SETTINGS {
         let variable = setting.variable();
         if setting.is_secret {

@@ -31,6 +31,9 @@ pub const DATABASE_FILE: &str = "notify.db";
 pub const MASTER_KEY_FILE: &str = "master.key";
 /// Environment variable with the master key itself.
 pub(crate) const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
+/// Environment variable with the target of `notify-server move`. It is an alternative to `--to` that other users
+/// of the machine cannot read.
+pub(crate) const MOVE_TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 
 /// Every setting, with its default.
 #[derive(Debug, Clone, Serialize, Deserialize)]

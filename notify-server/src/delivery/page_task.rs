@@ -408,9 +408,7 @@ impl PageTask {
                     DeliveryMode::Send(_) if self.overtaken.binary_search(&key).is_ok() => {
                         self.settle_unsent(key, Outcome::Expired, reasons::OVERTAKEN.into());
                     }
-                    DeliveryMode::Send(_) if self.dispatch.unsendable(device).is_some() => {
-                        self.settle_front_unsendable(now);
-                    }
+                    DeliveryMode::Send(_) if self.try_settle_unsendable(now) => {}
                     // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
                     // corrected credentials.
                     DeliveryMode::Send(_)
@@ -556,13 +554,15 @@ impl PageTask {
         self.done += 1;
     }
 
-    /// Ends the delivery to the first device of the queue, to whose address nothing can be sent.
-    fn settle_front_unsendable(&mut self, now: Timestamp) {
-        let Some(device) = self.queue.front() else { return };
-        let Some(unsendable) = self.dispatch.unsendable(device) else { return };
+    /// Ends the delivery to the first device of the queue if nothing can be sent to its address. Returns whether
+    /// it did.
+    fn try_settle_unsendable(&mut self, now: Timestamp) -> bool {
+        let Some(device) = self.queue.front() else { return false };
+        let Some(unsendable) = self.dispatch.unsendable(device) else { return false };
         let (key, Unsendable { settled, reason }) = (device.key, unsendable);
         self.batch.add_dead(unsendable.dead_address(device, now));
         self.settle_unsent(key, settled, reason.into());
+        true
     }
 
     /// Ends a delivery without an attempt.

@@ -329,10 +329,10 @@ impl RetryTask {
     fn settle_front(&mut self, settled: Outcome, reason: Reason) {
         let Some(retry) = self.pop_unsent() else { return };
         let (attempts, now) = (retry.attempts, self.lane.context.clock.now());
-        let dead = retry.device.as_ref().and_then(|device| {
+        let unregistered = retry.device.as_ref().filter(|_| settled == Outcome::Unregistered);
+        let dead = unregistered.and_then(|device| {
             self.dispatch_of(&retry).unsendable(device)?.dead_address(device, now)
         });
-        let dead = dead.filter(|_| settled == Outcome::Unregistered);
         let result =
             RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
         self.push(RetryOutcome { dead, ..RetryOutcome::of(retry.no, result) });

@@ -25,6 +25,7 @@ use self::pasted_key::Looks;
 pub(crate) use self::telegram::TelegramConfig;
 pub(crate) use self::urls::{BaseUrl, ExtraRoots};
 pub(crate) use self::webpush::{VapidKey, WebPushConfig};
+use crate::misspelt::nearest_name;
 use crate::pasted::{EDGES, QUOTES, trimmed};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::ProviderRow;
@@ -198,8 +199,6 @@ const RATE_PER_SECOND_MAX: u64 = 1_000_000;
 const WORD_CHARS_MAX: usize = 255;
 /// Longest secret of a configuration, in characters.
 const SECRET_CHARS_MAX: usize = 4_096;
-/// Most letters by which an unknown field may differ from the field that the error suggests.
-const TYPO_LETTERS_MAX: usize = 2;
 
 /// A configuration that is being read.
 struct Fields<'a> {
@@ -360,16 +359,8 @@ impl<'a> Fields<'a> {
             if self.read_names.contains(&name.as_str()) {
                 continue;
             }
-            let nearest = self
-                .read_names
-                .iter()
-                .map(|known_name| (strsim::damerau_levenshtein(name, known_name), *known_name))
-                .min()
-                .filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
-            let rule = match nearest {
-                Some((_, known_name)) => {
-                    format!("unknown field, did you mean `{known_name}`?")
-                }
+            let rule = match nearest_name(name, self.read_names.iter().copied()) {
+                Some(known_name) => format!("unknown field, did you mean `{known_name}`?"),
                 None => "unknown field".to_owned(),
             };
             self.violations.push(format!("{}{name}: {rule}", self.prefix));

@@ -221,7 +221,7 @@ fn unwrapped(text: &str) -> Result<Unwrapped, Looks> {
     Err(Looks::Text)
 }
 
-/// Whether a text has a part that somebody was to replace by a key.
+/// Whether a text has a placeholder that a key should have replaced.
 fn has_placeholder(text: &str) -> bool {
     ["${", "$(", "{{", "...", "…", "***"].iter().any(|mark| text.contains(mark))
 }

@@ -23,7 +23,7 @@ tokio::task_local! {
 pub(crate) enum Requester {
     /// The server itself: the engines and the readiness check.
     Server,
-    /// Whoever sent a request that belongs to no application.
+    /// The sender of a request that belongs to no application.
     Anyone,
     /// An application, or its users and administrators.
     App(AppNo),

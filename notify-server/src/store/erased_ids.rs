@@ -104,7 +104,7 @@ pub(super) fn remove(
     if slice.is_last {
         return Ok(());
     }
-    // An id of which an earlier search has not ended is sought anew: that search may have passed requests
+    // An id of which an earlier search has not ended is searched for again: that search may have passed requests
     // that name the later device or user of this id.
     let mut insert = tx.prepare_cached(
         "insert into erased_ids (app_no, kind, id, last_no, searched_to, erased_at)

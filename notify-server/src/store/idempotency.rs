@@ -158,7 +158,7 @@ pub(super) fn forget_device_with_key(tx: &Connection, key: DeviceKey) -> Result<
 }
 
 /// Deletes the records that are about a device, since their paths and responses show its id. A repeated
-/// request is executed anew.
+/// request is executed again.
 pub(super) fn forget_device(tx: &Connection, app: AppNo, id: &str) -> Result<(), StoreError> {
     tx.prepare_cached("delete from idempotency where app_no = ?1 and device_id = ?2")?
         .execute(params![app.0, id])?;

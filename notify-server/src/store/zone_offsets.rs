@@ -81,7 +81,7 @@ impl Store {
         self.write(Operation::CorrectOffsets, move |tx| begin(tx, now)).await
     }
 
-    /// Corrects the offsets of the next devices, at most [`DEVICES_PER_SLICE`]. Returns the correction if it
+    /// Corrects the offsets of the next devices, at most `DEVICES_PER_SLICE`. Returns the correction if it
     /// has not ended.
     pub async fn correct_offsets(
         &self,

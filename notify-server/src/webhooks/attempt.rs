@@ -21,7 +21,6 @@ use crate::outbound::{Outbound, retry_after};
 use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
-use crate::tls_problem::TlsProblem;
 
 /// Longest duration of an attempt, including the connection (Standard Webhooks recommends 15 to 30
 /// s).
@@ -135,16 +134,7 @@ impl Attempts {
 /// reveal the network behind the server.
 fn reason_of(failure: TransportError) -> &'static str {
     if let Some(problem) = failure.tls_problem() {
-        return match problem {
-            TlsProblem::UnknownIssuer => "tls_failed: the issuer of the certificate is not trusted",
-            TlsProblem::Expired => "tls_failed: the certificate has expired",
-            TlsProblem::NotValidYet => "tls_failed: the certificate is not valid yet",
-            TlsProblem::WrongName => "tls_failed: the certificate is for another name",
-            TlsProblem::Revoked => "tls_failed: the certificate was revoked",
-            TlsProblem::BadCertificate => "tls_failed: the certificate is not valid",
-            TlsProblem::NotTls => "tls_failed: the server does not speak TLS at this port",
-            TlsProblem::Handshake => "tls_failed: the TLS handshake failed",
-        };
+        return problem.reason();
     }
     match failure.redacted().reason.as_ref() {
         "timeout" => "timeout",

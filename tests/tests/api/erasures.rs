@@ -58,7 +58,7 @@ async fn answers_about_an_erased_device_are_not_replayed() {
     caller.delete(&format!("/v1/devices/{id}")).await.ok();
     caller.post_once(&tags, "k", &vip).await.rejected(404, &["not found"]);
     caller.post_once(&preview, "k", &notification).await.rejected(404, &["not found"]);
-    let anew = subscribe().await;
-    assert_eq!(anew.header("idempotency-replayed"), "");
-    assert_ne!(anew.id(), id);
+    let later = subscribe().await;
+    assert_eq!(later.header("idempotency-replayed"), "");
+    assert_ne!(later.id(), id);
 }

@@ -41,7 +41,6 @@ pub(crate) async fn preview(
     Queried { body: notification, query }: Queried<Notification, PreviewQuery>,
 ) -> Result<JsonReply<NotificationPreview>, ApiError> {
     check_campaign(&ctx, &notification).await?;
-    let query_device = query.device_id.clone().and_then(|id| DeviceId::new(id).ok());
     let sample = match query.device_id {
         Some(id) => Some(Sample::read(&ctx, &id, &notification.content).await?),
         None => None,
@@ -75,6 +74,7 @@ pub(crate) async fn preview(
         request_problems(&ctx, &notification, condition.as_ref(), devices).await?;
     let content = &notification.content;
     let translated = content.translated();
+    let shown = sample.as_ref().map(|sample| &sample.id);
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let platform = reach.platform;
@@ -93,7 +93,7 @@ pub(crate) async fn preview(
         let mut problems = shared_problems.clone();
         problems.extend(channel_problems(platform, &provider, &status));
         problems.extend(audience_problems(&reach, selection));
-        problems.extend(token_problem(&ctx, platform, recipients, query_device.as_ref()).await?);
+        problems.extend(token_problem(&ctx, platform, recipients, shown).await?);
         let at_least = is_lower_bound(&reach, selection);
         let preview = platform_preview(reach, at_least, rendered, problems);
         platforms.push(PlatformPreview { languages, ..preview });
@@ -256,10 +256,6 @@ async fn token_problem(
     recipients: &Recipients,
     shown: Option<&DeviceId>,
 ) -> Result<Option<String>, ApiError> {
-    // Any text may be an address of the other platforms.
-    if !matches!(platform, Platform::Android | Platform::Ios) {
-        return Ok(None);
-    }
     let named = match (shown, &recipients.target) {
         (Some(id), _) => Some(vec![id.clone()]),
         (None, Target::Devices { android, ios, any }) => {

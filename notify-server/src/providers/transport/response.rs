@@ -123,7 +123,7 @@ impl TransportError {
             (true, true) => "; ca_certificate is another one: was the sandbox restarted?",
             (true, false) => "; ca_certificate is not set, and the system does not trust it",
         };
-        let failure = Self::unsent(format!("{TLS_FAILED}: {problem}{remedy}"));
+        let failure = Self::unsent(format!("{}{remedy}", problem.reason()));
         Self { tls_problem: Some(problem), ..failure }
     }
 
@@ -141,7 +141,7 @@ impl TransportError {
     /// that we show, and must not create an unlimited number of reasons.
     pub(crate) fn redacted(self) -> Self {
         let reason = match self.tls_problem {
-            Some(problem) => format!("{TLS_FAILED}: {problem}"),
+            Some(problem) => problem.reason().to_owned(),
             None => self.reason.split(':').next().unwrap_or_default().to_owned(),
         };
         Self { reason: reason.into(), ..self }

@@ -224,7 +224,7 @@ async fn an_erased_device_and_user_are_in_no_table(store: &Store) {
     store.delete_user(app, user("secret-user"), false, NOW).await.unwrap();
     assert_eq!(secrets().await, []);
     let again = subscribe(key()).await;
-    assert!(matches!(again, Idempotent::Executed(_)), "a repeated request is executed anew");
+    assert!(matches!(again, Idempotent::Executed(_)), "a repeated request is executed again");
     // A preview that was made before the erasure is not stored after it.
     store.delete_device(app, id("secret-browser"), NOW).await.unwrap();
     let late = store.keep_preview(app, "Hello secret".to_owned(), Some(preview)).await;

@@ -13,7 +13,7 @@ const TURNS: u32 = 4;
 
 /// Whether the connections to a database keep their sessions. Must not be called on a thread of a runtime.
 ///
-/// A pooler gives an idle session to whoever needs one: to the second connection here. If it gives out sessions in
+/// A pooler gives an idle session to the next connection that needs one: the second one here. If it gives out sessions in
 /// turn, the transactions of the first connection run in different ones.
 pub(super) fn keeps_sessions(target: &ConnectConfig) -> Result<bool> {
     let first = target.connect()?;

@@ -9,6 +9,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use url::form_urlencoded;
 
+use crate::misspelt::nearest_name;
 use crate::pasted::trimmed;
 
 /// The option that selects one of several hosts by its kind. By default, read-only hosts are
@@ -332,17 +333,11 @@ fn checked_option(name: &str, value: &str) -> Result<Option<(String, String)>, U
 
 /// Longest name of an unknown option that the error repeats, in characters.
 const OPTION_CHARS_MAX: usize = 40;
-/// Most letters by which an unknown option may differ from the one that the error suggests.
-const TYPO_LETTERS_MAX: usize = 2;
 
 fn unknown_option(name: &str) -> UrlError {
-    let nearest = OPTIONS
-        .iter()
-        .map(|(known, _)| (strsim::damerau_levenshtein(name, known), known))
-        .min()
-        .filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
+    let nearest = nearest_name(name, OPTIONS.iter().map(|(known, _)| *known));
     let suggestion =
-        nearest.map_or_else(String::new, |(_, known)| format!(" (did you mean `{known}`?)"));
+        nearest.map_or_else(String::new, |known| format!(" (did you mean `{known}`?)"));
     let name = name.chars().filter(|c| c.is_ascii_graphic()).take(OPTION_CHARS_MAX).collect();
     UrlError::UnknownOption { name, suggestion }
 }

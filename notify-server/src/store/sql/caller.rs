@@ -1,6 +1,6 @@
 //! The caller of the read that runs on this thread. A read whose caller no longer waits is ended: no
-//! further statement begins, and SQLite interrupts the running one. PostgreSQL ends it when the time of
-//! the caller is over.
+//! further statement begins, and SQLite interrupts the running one. PostgreSQL ends it at the deadline of
+//! the caller.
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -51,9 +51,7 @@ impl Connection {
             Self::Postgres(session) => Insert::Postgres(session, session.statement_index(sql)),
         })
     }
-}
 
-impl Connection {
     /// Draws the keys of new rows of an application, for an insert of many rows with one statement.
     pub(in crate::store) fn draw_keys(
         &self,

@@ -80,7 +80,7 @@ async fn a_pooler_must_keep_sessions() {
     }
 }
 
-/// A pooler can be configured anew while the server runs.
+/// A pooler can be reconfigured while the server runs.
 #[tokio::test]
 async fn a_running_server_notices_that_sessions_are_not_kept() {
     let database = TestCluster::shared().database();
