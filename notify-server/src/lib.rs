@@ -41,6 +41,6 @@ mod tls_problem;
 mod user_tokens;
 mod webhooks;
 
-pub use api::openapi_json;
+pub use api::{openapi_json, strict_openapi_json};
 pub use certificates::TlsError;
 pub use error_chain::error_chain;
