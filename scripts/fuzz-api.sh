@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sends generated requests, valid and invalid ones, to a server and compares its answers with the strict document at
-# /openapi.json?strict=true. Fails on any difference. `scripts/fuzz-api.toml` lists the exceptions with their reasons.
+# Sends generated requests, valid and invalid ones, to a server and compares its answers with the strict
+# document at /openapi.json?strict=true. Fails on any difference. `scripts/fuzz-api.toml` lists the exceptions
+# with their reasons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -83,8 +84,7 @@ run() {
   # Other tests may run concurrently, and have timeouts.
   nice -n 10 "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run \
     "$url/openapi.json?strict=true" --url "$url" --seed "$SEED" --workers 1 --no-color --warnings off \
-    --continue-on-failure "$@" \
-    >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
+    --continue-on-failure "$@" >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
   # The number of test cases.
   grep -A1 '^Test cases:' "$scratch/found" || true
 }

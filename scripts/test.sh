@@ -82,7 +82,7 @@ need_bad_disks() {
 }
 need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
 need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
-# axe-core, which checks the accessibility of the console, TypeScript and a generator of clients come from npm.
+# axe-core, which checks the accessibility of the console, TypeScript and a generator of clients are from npm.
 need_npm() { command -v npm >/dev/null || apt_install npm; }
 
 lint_needs() { need_compiler; need_lints; need_python; need_systemd; }

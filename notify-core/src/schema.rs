@@ -145,8 +145,8 @@ fn key_rules() -> Vec<ModelRules> {
             ],
         )
         .together(
-            "Only a secret key can have `scopes`. Only a publishable key can have `allowed_tags` and \
-                `allowed_attributes`.",
+            "Only a secret key can have `scopes`. Only a publishable key can have `allowed_tags` \
+                and `allowed_attributes`.",
             json!({ "anyOf": [
                 {
                     "properties": {
@@ -294,11 +294,11 @@ fn create_notification() -> ModelRules {
     let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
     let target = json!({ "anyOf": [platforms, android, ios, any, users] });
     ModelRules::new("CreateNotification", fields).together(
-        "Exactly one target is given: `platforms` alone; device ids, in one or more of the three lists; or \
-            `user_ids`, with or without `platforms`. `tags` and `topics` are the same and exclude each other. \
-            A message has `text`, a poll has `poll`, and a silent notification has neither. \
-            `custom_json_key` and `custom_json_value` require each other. With `poll`, the fields that only a \
-            message has are ignored.",
+        "Exactly one target is given: `platforms` alone; device ids, in one or more of the three \
+            lists; or `user_ids`, with or without `platforms`. `tags` and `topics` are the same and \
+            exclude each other. A message has `text`, a poll has `poll`, and a silent notification has \
+            neither. `custom_json_key` and `custom_json_value` require each other. With `poll`, the \
+            fields that only a message has are ignored.",
         json!({ "allOf": [target, tags_or_topics(), content(Some(silent_message()))] }),
     )
 }
@@ -347,9 +347,9 @@ fn report_notification() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
     ModelRules::new("ReportNotification", fields).together(
-        "`tags` and `topics` are the same and exclude each other. A message has `text`, and a poll has `poll`. \
-            `custom_json_key` and `custom_json_value` require each other. With `poll`, the fields that only a \
-            message has are ignored.",
+        "`tags` and `topics` are the same and exclude each other. A message has `text`, and a poll has \
+            `poll`. `custom_json_key` and `custom_json_value` require each other. With `poll`, the \
+            fields that only a message has are ignored.",
         json!({ "allOf": [to_platforms(), tags_or_topics(), content(None)] }),
     )
 }
@@ -609,8 +609,8 @@ fn subscribe() -> ModelRules {
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
     ];
     ModelRules::new("Subscribe", fields).together(
-        "On `web`, `subscription` is required and `recipient_id` must be absent; on the other platforms, it is \
-            the other way round.",
+        "On `web`, `subscription` is required and `recipient_id` must be absent; on the other \
+            platforms, it is the other way round.",
         json!({ "anyOf": [
             {
                 "required": ["subscription"],
@@ -704,8 +704,9 @@ fn template_button() -> ModelRules {
     ];
     let variants: Vec<Value> = ButtonKind::ALL.into_iter().flat_map(button_variants).collect();
     ModelRules::new("TemplateButton", fields).together(
-        "`type` decides which fields are required. `cal`: `start_date`, `end_date` and `description`. `video` \
-            and `url`: `url`. `nav`: `lat` and `lng`. `custom`: `title`, and `icon` or `icon_url` or both.",
+        "`cal` requires `start_date`, `end_date` and `description`; `video` and `url` require `url`; \
+            `nav` requires `lat` and `lng`; `custom` requires `title` and at least one of `icon` and \
+            `icon_url`.",
         json!({ "anyOf": variants }),
     )
 }

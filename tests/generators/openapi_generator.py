@@ -13,7 +13,7 @@ with notify.ApiClient(configuration) as client:
         text="From openapi-generator",
         platforms=[notify.Platform.ANDROID],
         audience=notify.Audience(
-            var_not=notify.Audience(attribute="plan", var_is=notify.AudienceIs("free"))
+            var_not=notify.Audience(attribute="plan", var_is=notify.AttributeValue("free"))
         ),
     )
     created = notifications.create_notification(target, idempotency_key="order-1044-shipped")

@@ -1,5 +1,5 @@
-"""Reads and writes what is hard to read with the client of openapi-python-client: objects of several forms, nulls, and
-references. The argument is the id of a notification."""
+"""Reads and writes what is hard to read with the client of openapi-python-client: objects of several forms,
+nulls, and references. The argument is the id of a notification."""
 
 import os
 import sys
@@ -36,6 +36,7 @@ from notify_client.models import (
     TemplateFeed,
     TemplateSettings,
 )
+from notify_client.types import UNSET
 
 client = AuthenticatedClient(
     base_url=os.environ["NOTIFY_URL"],
@@ -87,7 +88,7 @@ campaign = get_campaign.sync(created.id, client=client)
 assert isinstance(campaign, CampaignRecord), campaign
 for feature in campaign.template.features:
     if isinstance(feature, CampaignFeatureActionButton):
-        assert (feature.data.title, feature.data.lat) == ("Track", None), feature
+        assert (feature.data.title, feature.data.lat) == ("Track", UNSET), feature
     else:
         assert isinstance(feature, CampaignFeatureContentFeed), feature
         assert feature.data.feeds, feature

@@ -29,10 +29,11 @@ pub(super) fn flatten(schemas: &mut Map<String, Value>, in_responses: &BTreeSet<
         schemas.extend(name_variants(name, &mut flat));
         schemas.insert(name.clone(), flat);
     }
+    name_types(schemas);
 }
 
-/// The schema of a parameter in this form. A parameter with the names of an enum refers to the enum, for which
-/// generators would otherwise make another type.
+/// The schema of a parameter in this form. A parameter with the names of an enum refers to the enum:
+/// generators would otherwise make another type for it.
 pub(super) fn parameter(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let names = schema.get("enum");
     let is_same = |named: &Value| names.is_some() && named.get("enum") == names;
@@ -60,6 +61,46 @@ fn name_variants(name: &str, schema: &mut Value) -> Vec<(String, Value)> {
     }
     schema["discriminator"]["mapping"] = Value::Object(mapping);
     named
+}
+
+/// Refers to a model where a part of another has the types of the model side by side.
+fn name_types(schemas: &mut Map<String, Value>) {
+    let models: Vec<(Value, String)> = schemas
+        .iter()
+        .filter(|(_, schema)| schema["type"].is_array() && !allows_null(schema))
+        .map(|(name, schema)| (schema["type"].clone(), name.clone()))
+        .collect();
+    for schema in schemas.values_mut() {
+        each_part(schema, &mut |part| {
+            if let Some((_, name)) = models.iter().find(|(kinds, _)| part["type"] == *kinds) {
+                let description = remove(part, "description");
+                *part = reference(name);
+                if let Some(description) = description {
+                    part["description"] = description;
+                }
+            }
+        });
+    }
+}
+
+/// Calls `change` with each schema inside this one.
+fn each_part(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
+    let Some(keywords) = schema.as_object_mut() else { return };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for property in properties.values_mut() {
+                    change(property);
+                    each_part(property, change);
+                }
+            }
+            ("items" | "additionalProperties", part @ Value::Object(_)) => {
+                change(part);
+                each_part(part, change);
+            }
+            _ => {}
+        }
+    }
 }
 
 fn pascal_case(snake_case: &str) -> String {
@@ -164,8 +205,8 @@ impl Flattening<'_> {
         }
     }
 
-    /// One object with the fields of all these. If fields differ by the `type` of the object, the objects remain
-    /// variants.
+    /// One object with the fields of all these. If fields differ by the `type` of the object, the objects
+    /// remain variants.
     fn object_of(self, objects: &[&Value]) -> Value {
         let all: Vec<Value> = objects
             .iter()
@@ -229,8 +270,8 @@ fn one_or_all(kinds: &[String]) -> Value {
     }
 }
 
-/// An object with the fields of both, of which those are required that both require. `None` if a field differs
-/// too much.
+/// An object with the fields of both, of which those are required that both require. `None` if a field
+/// differs too much.
 fn unite_objects(one: &Value, other: &Value) -> Option<Value> {
     let mut whole = one.clone();
     for (name, property) in other["properties"].as_object()? {

@@ -195,6 +195,24 @@ fn variants_that_differ_in_their_fields_have_names() {
 }
 
 #[test]
+fn the_types_of_a_model_refer_to_it() {
+    let types =
+        || json!({ "oneOf": [{ "type": "boolean" }, { "type": "string", "maxLength": 9 }] });
+    let model = json!({
+        "type": "object",
+        "properties": { "in": { "type": "array", "items": types() }, "is": types() },
+    });
+    let mut flat: Map<String, Value> =
+        [("Any".to_owned(), types()), ("Test".to_owned(), model)].into_iter().collect();
+    flatten(&mut flat, &BTreeSet::new());
+    assert_eq!(flat["Any"], json!({ "type": ["boolean", "string"] }));
+    assert_eq!(
+        flat["Test"]["properties"],
+        json!({ "in": { "type": "array", "items": reference("Any") }, "is": reference("Any") })
+    );
+}
+
+#[test]
 fn a_parameter_with_the_names_of_an_enum_refers_to_it() {
     let schemas = schemas();
     let names = json!({ "type": "string", "enum": ["high", "normal"] });
