@@ -336,7 +336,7 @@ fn every_request_and_response_of_a_model_has_an_example() {
     for (name, operation) in operations(&document) {
         let bodies = operation["requestBody"]["content"].as_object().into_iter().flatten();
         let success = &operation["responses"]["200"]["content"][JSON];
-        let answers = success.get("schema").map(|_| success);
+        let answers = success["schema"].get("$ref").map(|_| success);
         for content in bodies.map(|(_, content)| content).chain(answers) {
             let examples = examples(content);
             assert!(!examples.is_empty(), "{name}");
