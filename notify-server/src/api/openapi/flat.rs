@@ -297,27 +297,36 @@ fn unite_objects(one: &Value, other: &Value) -> Option<Value> {
     Some(whole)
 }
 
-/// A schema for the values of both. It has the limits of none.
+/// A schema for the values of both, with the description that they share.
 fn unite(one: &Value, other: &Value) -> Option<Value> {
-    let (mut bare, mut other_bare) = (one.clone(), other.clone());
-    for schema in [&mut bare, &mut other_bare] {
-        remove(schema, "description");
+    let [mut bare, mut other_bare] = [one, other].map(Value::clone);
+    let descriptions = [&mut bare, &mut other_bare].map(|schema| remove(schema, "description"));
+    let mut both = if bare == other_bare { bare } else { unite_bare(&bare, &other_bare)? };
+    if let [Some(description), Some(same)] = descriptions
+        && description == same
+    {
+        both["description"] = description;
     }
-    if bare == other_bare {
-        return Some(if one == other { one.clone() } else { bare });
-    }
+    Some(both)
+}
+
+/// A schema for the values of both. It has the limits of none.
+fn unite_bare(one: &Value, other: &Value) -> Option<Value> {
     if let (Some(names), Some(others)) = (one["enum"].as_array(), other["enum"].as_array()) {
         let added = others.iter().filter(|name| !names.contains(name));
         let all: Vec<&Value> = names.iter().chain(added).collect();
         return Some(json!({ "type": "string", "enum": all }));
     }
     let (mut kinds, others) = (types(one), types(other));
-    kinds.extend(others.iter().filter(|kind| !kinds.contains(kind)).cloned().collect::<Vec<_>>());
+    if kinds.is_empty() || others.is_empty() {
+        return None;
+    }
+    let added = others.into_iter().filter(|kind| !kinds.contains(kind)).collect::<Vec<_>>();
+    kinds.extend(added);
     if kinds.iter().any(|kind| kind == "number") {
         kinds.retain(|kind| kind != "integer");
     }
     match &*kinds {
-        _ if types(one).is_empty() || others.is_empty() => None,
         [kind] if kind == "array" => {
             Some(json!({ "type": "array", "items": unite(&one["items"], &other["items"])? }))
         }

@@ -106,7 +106,7 @@ fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
                     "properties": {
                         "type": { "type": "string", "enum": ["link"] },
                         "url": { "type": "string" },
-                        "is": { "type": "integer", "maximum": 3 },
+                        "is": { "type": "integer", "maximum": 3, "description": "It is." },
                         "in": { "type": "array", "items": { "type": "boolean" } },
                     },
                 },
@@ -115,7 +115,7 @@ fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
                     "required": ["type"],
                     "properties": {
                         "type": { "type": "string", "enum": ["call"] },
-                        "is": { "type": ["string", "number"] },
+                        "is": { "type": ["string", "number"], "description": "It is." },
                         "in": { "type": "array", "items": { "type": "string" } },
                     },
                 },
@@ -126,7 +126,7 @@ fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
                 "properties": {
                     "type": { "type": "string", "enum": ["link", "call"] },
                     "url": { "type": "string" },
-                    "is": { "type": ["string", "number"] },
+                    "is": { "type": ["string", "number"], "description": "It is." },
                     "in": { "type": "array", "items": { "type": ["boolean", "string"] } },
                 },
             }),
