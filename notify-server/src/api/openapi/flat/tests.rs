@@ -34,7 +34,7 @@ fn schemas() -> Map<String, Value> {
 /// A schema, its form in requests, and its form in responses.
 fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
     let same = |schema: Value, flat: Value| (schema, flat.clone(), flat);
-    let null = || json!({ "type": "null" });
+    let absent = || json!({ "type": "null" });
     vec![
         same(json!({ "const": "a" }), json!({ "enum": ["a"] })),
         (
@@ -44,25 +44,25 @@ fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
         ),
         // A nullable reference, with its description in a variant.
         (
-            json!({ "oneOf": [null(), { "$ref": "#/components/schemas/Level", "description": "How." }] }),
+            json!({ "oneOf": [absent(), { "$ref": "#/components/schemas/Level", "description": "How." }] }),
             json!({ "$ref": "#/components/schemas/Level", "description": "How." }),
-            json!({ "oneOf": [reference("Level"), null()], "description": "How." }),
+            json!({ "oneOf": [reference("Level"), absent()], "description": "How." }),
         ),
         (
-            json!({ "oneOf": [null(), reference("Instant")], "description": "When." }),
+            json!({ "oneOf": [absent(), reference("Instant")], "description": "When." }),
             json!({ "$ref": "#/components/schemas/Instant", "description": "When." }),
             json!({ "type": ["integer", "null"], "format": "int64", "description": "When." }),
         ),
         (
             json!({ "type": ["object", "null"] }),
             json!({ "type": "object" }),
-            json!({ "oneOf": [{ "type": "object" }, null()] }),
+            json!({ "oneOf": [{ "type": "object" }, absent()] }),
         ),
         // The empty text of an absent name, and a word with the meaning of an absent number.
         (
-            json!({ "oneOf": [null(), { "const": "" }, reference("Level")] }),
+            json!({ "oneOf": [absent(), { "const": "" }, reference("Level")] }),
             reference("Level"),
-            json!({ "oneOf": [reference("Level"), null()] }),
+            json!({ "oneOf": [reference("Level"), absent()] }),
         ),
         same(
             json!({ "oneOf": [{ "type": "integer", "minimum": 0 }, { "const": "now" }] }),
@@ -82,7 +82,7 @@ fn forms_of_schemas() -> Vec<(Value, Value, Value)> {
         same(json!({ "anyOf": [reference("Named"), { "type": "string" }] }), reference("Named")),
         // `null` as a value of a map.
         same(
-            json!({ "type": "object", "additionalProperties": { "oneOf": [null(), { "type": "number" }] } }),
+            json!({ "type": "object", "additionalProperties": { "oneOf": [absent(), { "type": "number" }] } }),
             json!({ "type": "object", "additionalProperties": { "type": ["number", "null"] } }),
         ),
         // Parts become one object.
