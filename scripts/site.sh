@@ -142,15 +142,15 @@ add_openapi() {
   done
   url=$(sed -n 's/^listening on //p' "$scratch/listening")
   curl -fsS "$url/docs" >"$scratch/page"
-  mapfile -t files < <(grep -o '"/docs/[^"]*"' "$scratch/page" | sed 's|"/docs/\(.*\)"|\1|')
+  mapfile -t files < <(grep -o '"docs/[^"]*"' "$scratch/page" | sed 's|"docs/\(.*\)"|\1|')
   for file in "${files[@]}"; do
     curl -fsS --compressed -o "$pages/openapi/$file" "$url/docs/$file"
   done
-  sed -e 's|"/docs/|"|g' -e 's|"/openapi.json|"openapi.json|g' \
+  sed -e 's|"docs/|"|g' \
     -e 's|<body>|&\n<p><a href="../index.html">Notify</a></p>|' "$scratch/page" >"$pages/openapi/index.html"
-  sed -i -e "s|'/openapi.json'|'openapi.json', supportedSubmitMethods: []|" "$pages/openapi/start.js"
+  sed -i -e "s|'openapi.json'|&, supportedSubmitMethods: []|" "$pages/openapi/start.js"
   # No check of links reads scripts.
-  grep -q "'openapi.json'" "$pages/openapi/start.js"
+  grep -q "'openapi.json', supportedSubmitMethods" "$pages/openapi/start.js"
 }
 
 add_rustdoc() {

@@ -60,7 +60,7 @@ need_lints() {
     rustup component add rustfmt clippy
   fi
 }
-# The linters of the deployment files and the generator of API requests come from PyPI.
+# The linters of the deployment files and the generators of API requests and of clients come from PyPI.
 need_python() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv; }
 # systemd checks its unit, and lists the system calls of a group.
 need_systemd() { command -v systemd-analyze >/dev/null || apt_install systemd; }
@@ -82,7 +82,7 @@ need_bad_disks() {
 }
 need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
 need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
-# axe-core, which checks the accessibility of the console, and TypeScript come from npm.
+# axe-core, which checks the accessibility of the console, TypeScript and a generator of clients are from npm.
 need_npm() { command -v npm >/dev/null || apt_install npm; }
 
 lint_needs() { need_compiler; need_lints; need_python; need_systemd; }
@@ -202,6 +202,8 @@ e2e() {
   cargo_test "${busy_suites[@]}"
   step "suites that mostly wait, and the API against its own description"
   end_beside
+  step "clients generated from the description"
+  ./scripts/test-generators.sh
   step "examples"
   local example name
   for example in examples/src/bin/*.rs; do

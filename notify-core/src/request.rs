@@ -2,7 +2,7 @@
 
 use crate::json::{BodyPresence, Object, read_body};
 use crate::violations::{NUL_FORBIDDEN, Validator, path};
-use crate::{Timestamp, Violations};
+use crate::{Timestamp, UnknownName, Violations};
 
 /// A request model: the body of an endpoint, as a client builds and sends it.
 ///
@@ -270,6 +270,35 @@ impl Query for NoQuery {
         Parameters::new(parameters, Self::PARAMETERS).finish(Some(Self))
     }
 }
+
+/// Query of `GET /openapi.json`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenApiQuery {
+    /// Whether the document has every rule of requests, also those that generators of clients do not read.
+    pub strict: bool,
+}
+
+impl Query for OpenApiQuery {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[Parameter::new(
+        "strict",
+        ParameterForm::OneOf(&BOOLEANS),
+        "`true` for the document with every rule of requests, which generators of clients do not read; \
+            `false` when absent",
+    )];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let strict = parameters.non_empty("strict");
+        if strict.is_some_and(|value| !BOOLEANS.contains(&value)) {
+            parameters.validator.violation(&path("strict"), UnknownName { known: &BOOLEANS });
+        }
+        parameters.finish(Some(Self { strict: strict == Some("true") }))
+    }
+}
+
+/// The values of a parameter that is true or false.
+const BOOLEANS: [&str; 2] = ["true", "false"];
 
 /// The parameters of a request, which are taken by name. A parameter that is not declared is unknown.
 pub(crate) struct Parameters<'q> {

@@ -29,14 +29,17 @@ pub struct ModelRules {
     pub fields: Vec<(&'static str, Value)>,
     /// Keywords of the model itself, for rules about several fields.
     pub together: Value,
+    /// The rules of `together` as a text, for readers of a schema without these keywords.
+    pub about: &'static str,
 }
 
 impl ModelRules {
     fn new(model: &'static str, fields: Vec<(&'static str, Value)>) -> Self {
-        Self { model, fields, together: json!({}) }
+        Self { model, fields, together: json!({}), about: "" }
     }
 
-    fn together(mut self, keywords: Value) -> Self {
+    fn together(mut self, about: &'static str, keywords: Value) -> Self {
+        self.about = about;
         self.together = keywords;
         self
     }
@@ -141,19 +144,26 @@ fn key_rules() -> Vec<ModelRules> {
                 ("expires_at", instant()),
             ],
         )
-        .together(json!({ "anyOf": [
-            {
-                "properties": {
-                    "kind": { "enum": [null, "", "secret"] },
-                    "allowed_tags": { "type": "null" },
-                    "allowed_attributes": { "type": "null" },
+        .together(
+            "Only a secret key can have `scopes`. Only a publishable key can have `allowed_tags` \
+                and `allowed_attributes`.",
+            json!({ "anyOf": [
+                {
+                    "properties": {
+                        "kind": { "enum": [null, "", "secret"] },
+                        "allowed_tags": { "type": "null" },
+                        "allowed_attributes": { "type": "null" },
+                    },
                 },
-            },
-            {
-                "required": ["kind"],
-                "properties": { "kind": { "const": "publishable" }, "scopes": { "type": "null" } },
-            },
-        ] })),
+                {
+                    "required": ["kind"],
+                    "properties": {
+                        "kind": { "const": "publishable" },
+                        "scopes": { "type": "null" },
+                    },
+                },
+            ] }),
+        ),
         ModelRules::new(
             "RotateKey",
             vec![("overlap_seconds", json!({ "minimum": 0, "maximum": KEY_OVERLAP_SECONDS_MAX }))],
@@ -283,8 +293,14 @@ fn create_notification() -> ModelRules {
         json!({ "type": ["array", "null"], "minItems": 1, "items": platform() });
     let [android, ios, any] = DEVICE_LISTS.map(|name| ids(name, &["user_ids"]));
     let target = json!({ "anyOf": [platforms, android, ios, any, users] });
-    ModelRules::new("CreateNotification", fields)
-        .together(json!({ "allOf": [target, content(Some(silent_message()))] }))
+    ModelRules::new("CreateNotification", fields).together(
+        "Exactly one target is given: `platforms` alone; device ids, in one or more of the three \
+            lists; or `user_ids`, with or without `platforms`. `tags` and `topics` are the same and \
+            exclude each other. A message has `text`, a poll has `poll`, and a silent notification has \
+            neither. `custom_json_key` and `custom_json_value` require each other. With `poll`, the \
+            fields that only a message has are ignored.",
+        json!({ "allOf": [target, content(Some(silent_message()))] }),
+    )
 }
 
 fn canary() -> ModelRules {
@@ -330,8 +346,12 @@ fn report_notification() -> ModelRules {
         ("id", json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": REPORT_ID })),
         ("platforms", json!({ "items": { "type": "string" } })),
     ]);
-    ModelRules::new("ReportNotification", fields)
-        .together(json!({ "allOf": [to_platforms(), content(None)] }))
+    ModelRules::new("ReportNotification", fields).together(
+        "`tags` and `topics` are the same and exclude each other. A message has `text`, and a poll has \
+            `poll`. `custom_json_key` and `custom_json_value` require each other. With `poll`, the \
+            fields that only a message has are ignored.",
+        json!({ "allOf": [to_platforms(), content(None)] }),
+    )
 }
 
 fn ios_options() -> ModelRules {
@@ -459,7 +479,11 @@ fn create_poll() -> ModelRules {
             "answers": { "items": { "required": needed, "properties": properties } },
         } })
     };
-    ModelRules::new("CreatePoll", fields).together(json!({ "anyOf": PollLayout::ALL.map(variant) }))
+    ModelRules::new("CreatePoll", fields).together(
+        "In the layout `poll_text`, each answer has `text`; in `poll_images`, `image_url`; in \
+            `poll_text_wide_image`, both.",
+        json!({ "anyOf": PollLayout::ALL.map(variant) }),
+    )
 }
 
 // Devices, subscriptions and browsers.
@@ -502,6 +526,17 @@ fn device_rules() -> Vec<ModelRules> {
     ]
 }
 
+/// The id and the secret of a device, which require each other.
+fn id_with_secret() -> Value {
+    json!({ "anyOf": [
+        { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
+        {
+            "required": ["device_id", "device_secret"],
+            "properties": { "device_id": given(), "device_secret": given() },
+        },
+    ] })
+}
+
 fn register_device() -> ModelRules {
     let mut fields = vec![
         ("device_id", id()),
@@ -519,10 +554,14 @@ fn register_device() -> ModelRules {
             "ios_env": ios_env,
         } })
     };
-    ModelRules::new("RegisterDevice", fields).together(json!({ "anyOf": [
-        variant("android", "android_push", unset()),
-        variant("ios", "ios_push", json!(true)),
-    ] }))
+    ModelRules::new("RegisterDevice", fields).together(
+        "`sdk_type` is `android_push` on `android` and `ios_push` on `ios`. Only an iOS device can have \
+            `ios_env`.",
+        json!({ "anyOf": [
+            variant("android", "android_push", unset()),
+            variant("ios", "ios_push", json!(true)),
+        ] }),
+    )
 }
 
 fn register_app_device() -> ModelRules {
@@ -535,16 +574,11 @@ fn register_app_device() -> ModelRules {
     }
     fields.push(("device_secret", up_to(WEB_SECRET_CHARS_MAX)));
     let platforms = together["anyOf"].clone();
-    ModelRules::new("RegisterAppDevice", fields).together(json!({ "allOf": [
-        { "anyOf": platforms },
-        { "anyOf": [
-            { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
-            {
-                "required": ["device_id", "device_secret"],
-                "properties": { "device_id": given(), "device_secret": given() },
-            },
-        ] },
-    ] }))
+    ModelRules::new("RegisterAppDevice", fields).together(
+        "`sdk_type` is `android_push` on `android` and `ios_push` on `ios`. Only an iOS device can have \
+            `ios_env`. `device_id` and `device_secret` require each other.",
+        json!({ "allOf": [{ "anyOf": platforms }, id_with_secret()] }),
+    )
 }
 
 fn subscribe() -> ModelRules {
@@ -566,18 +600,22 @@ fn subscribe() -> ModelRules {
         ("timezone", json!({ "pattern": TIMEZONE })),
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
     ];
-    ModelRules::new("Subscribe", fields).together(json!({ "anyOf": [
-        {
-            "required": ["subscription"],
-            "properties": {
-                "platform": { "const": "web" },
-                "subscription": { "type": "object" },
-                "recipient_id": unset(),
+    ModelRules::new("Subscribe", fields).together(
+        "On `web`, `subscription` is required and `recipient_id` must be absent; on the other \
+            platforms, it is the other way round.",
+        json!({ "anyOf": [
+            {
+                "required": ["subscription"],
+                "properties": {
+                    "platform": { "const": "web" },
+                    "subscription": { "type": "object" },
+                    "recipient_id": unset(),
+                },
             },
-        },
-        person("fb-messenger", PERSON_ID),
-        person("chatapp", CHAT_ID),
-    ] }))
+            person("fb-messenger", PERSON_ID),
+            person("chatapp", CHAT_ID),
+        ] }),
+    )
 }
 
 fn web_subscribe() -> ModelRules {
@@ -589,13 +627,8 @@ fn web_subscribe() -> ModelRules {
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
         ("tags", max_items(WEB_TAGS_MAX)),
     ];
-    ModelRules::new("WebSubscribe", fields).together(json!({ "anyOf": [
-        { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
-        {
-            "required": ["device_id", "device_secret"],
-            "properties": { "device_id": given(), "device_secret": given() },
-        },
-    ] }))
+    ModelRules::new("WebSubscribe", fields)
+        .together("`device_id` and `device_secret` require each other.", id_with_secret())
 }
 
 // Templates of campaigns.
@@ -623,10 +656,7 @@ fn campaign_rules() -> Vec<ModelRules> {
         ),
         ModelRules::new("ContentFeed", vec![("feeds", counted(FEEDS_MIN, FEEDS_MAX))]),
         template_feed(),
-        ModelRules::new("ExternalContent", vec![("ob_widget_id", json!({}))]).together(json!({
-            "required": ["type", "ob_widget_id"],
-            "properties": { "ob_widget_id": given_text() },
-        })),
+        ModelRules::new("ExternalContent", vec![("ob_widget_id", given_text())]),
         ModelRules::new(
             "CustomFeed",
             vec![("articles", json!({ "minItems": fewest, "maxItems": most }))],
@@ -645,13 +675,16 @@ fn template_feed() -> ModelRules {
         ("url", url()),
         ("name", up_to(LISTED_NAME_CHARS_MAX)),
     ];
-    ModelRules::new("TemplateFeed", fields).together(json!({ "anyOf": [
-        { "required": ["id"], "properties": { "id": given(), "url": unset() } },
-        {
-            "required": ["url", "name"],
-            "properties": { "id": { "type": "null" }, "url": given(), "name": given_text() },
-        },
-    ] }))
+    ModelRules::new("TemplateFeed", fields).together(
+        "`url` requires `name`.",
+        json!({ "anyOf": [
+            { "required": ["id"], "properties": { "id": given(), "url": unset() } },
+            {
+                "required": ["url", "name"],
+                "properties": { "id": { "type": "null" }, "url": given(), "name": given_text() },
+            },
+        ] }),
+    )
 }
 
 fn template_button() -> ModelRules {
@@ -662,7 +695,12 @@ fn template_button() -> ModelRules {
         ("icon_url", url()),
     ];
     let variants: Vec<Value> = ButtonKind::ALL.into_iter().flat_map(button_variants).collect();
-    ModelRules::new("TemplateButton", fields).together(json!({ "anyOf": variants }))
+    ModelRules::new("TemplateButton", fields).together(
+        "`cal` requires `start_date`, `end_date` and `description`; `video` and `url` require `url`; \
+            `nav` requires `lat` and `lng`; `custom` requires `title` and at least one of `icon` and \
+            `icon_url`.",
+        json!({ "anyOf": variants }),
+    )
 }
 
 /// The required fields of a button of the given type. There are several variants if the caller has a

@@ -43,6 +43,6 @@ mod user_tokens;
 mod webhooks;
 mod zone_offsets;
 
-pub use api::openapi_json;
+pub use api::{openapi_json, strict_openapi_json};
 pub use certificates::TlsError;
 pub use error_chain::error_chain;

@@ -188,7 +188,7 @@ pub struct ProviderView {
     /// Which provider.
     pub provider: ProviderKind,
     /// The configuration without secrets; null when the server's master key does not decrypt it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::JsonObject>, required))]
     pub config: serde_json::Value,
     /// Time of the last change, unix ms.
     pub updated_at: Timestamp,

@@ -34,14 +34,40 @@ impl utoipa::ToSchema for Audience {
 /// An object with exactly these fields.
 fn object(fields: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-    let properties: serde_json::Map<String, Value> =
-        fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+    let described = |(name, schema): &(&str, Value)| {
+        let mut schema = schema.clone();
+        schema["description"] = json!(description(name));
+        ((*name).to_owned(), schema)
+    };
+    let properties: serde_json::Map<String, Value> = fields.iter().map(described).collect();
     json!({
         "type": "object",
         "required": names,
         "properties": properties,
         "additionalProperties": false,
     })
+}
+
+/// What a field of a condition means.
+fn description(field: &str) -> &'static str {
+    match field {
+        "all" => "Every one of these conditions is met.",
+        "any" => "At least one of these conditions is met.",
+        "not" => "This condition is not met.",
+        "segment" => "The condition of the segment with this name is met.",
+        "tag" => "The device has this tag set to true.",
+        "attribute" => {
+            "Name of an attribute of the device, or else of its user. Needs one operator."
+        }
+        "field" => "Name of a field of the device. Needs one operator.",
+        "is" => "Operator: the value is this one.",
+        "in" => "Operator: the value is one of these.",
+        "exists" => "Operator: whether there is a value.",
+        "at_least" => "Operator: the value is this one or a larger one.",
+        "below" => "Operator: the value is smaller than this one.",
+        "within_days" => "Operator: the instant lies at most this number of days back.",
+        _ => "",
+    }
 }
 
 fn forms() -> Vec<Value> {

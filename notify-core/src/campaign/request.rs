@@ -42,7 +42,7 @@ model! {
         #[cfg_attr(feature = "openapi", schema(value_type = TemplateSettings, required = true))]
         pub settings: Option<TemplateSettings>,
         /// Constant texts.
-        pub strings: Option<Vec<PaString>> = |object| object.list("strings", LIST_KEPT_MAX),
+        pub strings: Option<Vec<TemplateString>> = |object| object.list("strings", LIST_KEPT_MAX),
         /// Whether this becomes the default campaign; false when absent.
         pub is_default: Option<bool>,
         /// Features of the enrichment.
@@ -71,7 +71,7 @@ model! {
 model! {
     /// A constant text of a template.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PaString {
+    pub struct TemplateString {
         /// Name of the text; each at most once.
         #[cfg_attr(feature = "openapi", schema(value_type = StringName))]
         pub name: String,
@@ -163,7 +163,8 @@ model! {
         #[cfg_attr(feature = "openapi", schema(value_type = ExternalOrigin))]
         #[serde(rename = "type")]
         pub kind: String = |object| object.or_default("type"),
-        /// Id of the widget at the external content provider; required for `ob_sdk`.
+        /// Id of the widget at the external content provider. Required.
+        #[cfg_attr(feature = "openapi", schema(required))]
         pub ob_widget_id: Option<String>,
         /// Open promoted content in the browser; false when absent.
         pub view_ext_on_browser: Option<bool>,
@@ -285,7 +286,7 @@ impl Template {
     #[must_use]
     pub fn string(mut self, name: StringName, text: impl Into<String>) -> Self {
         let translations = Translations { def: text.into() };
-        let string = PaString { name: name.to_string(), translations };
+        let string = TemplateString { name: name.to_string(), translations };
         self.strings.get_or_insert_default().push(string);
         self
     }

@@ -8,8 +8,8 @@ use super::{
     CampaignArticle, CampaignButton, CampaignContentFeed, CampaignCustomFeed,
     CampaignExternalContent, CampaignFeature, CampaignFeatureData, ContentFeed, CustomFeed,
     EXTERNAL_CONTENTS_MAX, ExternalContent, ExternalOrigin, FEEDS_MAX, FEEDS_MIN, Feature,
-    FeatureData, FeatureKind, FeedRef, LATITUDE_MAX, LIST_KEPT_MAX, LONGITUDE_MAX, PaString,
-    Template, TemplateButton, TemplateFeed, TemplateSettings,
+    FeatureData, FeatureKind, FeedRef, LATITUDE_MAX, LIST_KEPT_MAX, LONGITUDE_MAX, Template,
+    TemplateButton, TemplateFeed, TemplateSettings, TemplateString,
 };
 use crate::json::{BodyPresence, JsonObject, Object, Value};
 use crate::violations::{LISTED_NAME_CHARS_MAX, Path, REQUIRED, Validator, path};
@@ -239,7 +239,7 @@ impl TemplateSettings {
     }
 }
 
-fn check_strings(strings: Vec<PaString>, validator: &mut Validator) -> Vec<CampaignString> {
+fn check_strings(strings: Vec<TemplateString>, validator: &mut Validator) -> Vec<CampaignString> {
     let at = path("strings");
     let mut valid: Vec<CampaignString> = Vec::with_capacity(strings.len());
     for (index, string) in strings.into_iter().enumerate() {

@@ -10,11 +10,11 @@ use crate::{
     AnswerPoll, CheckFeed, CreateAdminKey, CreateApp, CreateFeed, CreateKey, CreateNotification,
     CreateUserToken, CreateWebhook, DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit,
     ListCampaigns, ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, LogIn,
-    LogInWithToken, NoBody, NoQuery, NotificationStatisticsQuery, PageQuery, PatchAttributes,
-    PatchUser, PreviewQuery, PreviewSegment, PutSegment, Query, RecoverWebhook, RegisterAppDevice,
-    RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request, RotateKey,
-    SetCampaignStatus, SetPlaygroundAnswer, SetTags, SetWebAccess, StreamQuery, Subscribe,
-    Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
+    LogInWithToken, NoBody, NoQuery, NotificationStatisticsQuery, OpenApiQuery, PageQuery,
+    PatchAttributes, PatchUser, PreviewQuery, PreviewSegment, PutSegment, Query, RecoverWebhook,
+    RegisterAppDevice, RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request,
+    RotateKey, SetCampaignStatus, SetPlaygroundAnswer, SetTags, SetWebAccess, StreamQuery,
+    Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
 };
 
 /// The functions that check each of these models.
@@ -31,10 +31,10 @@ const MODELS: [fn(&[u8]); 33] = each!(check_model:
     UpdateApp NoBody SetPlaygroundAnswer CreateAdminKey RenameKey);
 
 /// Every query.
-const QUERIES: [fn(&[u8]); 14] = each!(check_query:
+const QUERIES: [fn(&[u8]); 15] = each!(check_query:
     NoQuery PageQuery ListCampaigns ListAudit ListNotifications ListDeliveries
     ListNotificationUsers PreviewQuery DeviceStatisticsQuery NotificationStatisticsQuery
-    EnrichmentQuery DeleteUser ListDevices StreamQuery);
+    EnrichmentQuery DeleteUser ListDevices StreamQuery OpenApiQuery);
 
 /// Checks a body or a query. The first byte of the input selects the model, from `0` on.
 ///

@@ -86,8 +86,8 @@ model! {
         pub id: String,
         /// Main text; required unless the notification is a poll.
         pub text: Option<String>,
-        /// At least one platform.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
+        /// At least one platform. Required.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>, required))]
         pub platforms: Option<Vec<String>> = read_platforms,
         /// The fields that a created notification has too.
         #[serde(flatten)]

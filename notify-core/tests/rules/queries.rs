@@ -6,8 +6,8 @@ use notify_core::{
     CampaignFilter, CampaignPage, Day, DayPeriod, DeleteUser, DeliveryOutcome, DeviceState,
     DeviceStatisticsQuery, EnrichmentQuery, ExplainedOutcome, ListAudit, ListCampaigns,
     ListDeliveries, ListDevices, ListNotificationUsers, ListNotifications, NoQuery,
-    NotificationStatisticsQuery, NotificationStatus, PageQuery, Parameter, PreviewQuery, Query,
-    StepKind, StreamQuery, Timestamp, UserState,
+    NotificationStatisticsQuery, NotificationStatus, OpenApiQuery, PageQuery, Parameter,
+    PreviewQuery, Query, StepKind, StreamQuery, Timestamp, UserState,
 };
 
 use crate::support::NOW;
@@ -96,6 +96,7 @@ fn an_empty_filter_is_refused() {
     check_filters::<ListCampaigns>(&["offset", "limit", "name"]);
     check_filters::<StreamQuery>(&["cursor"]);
     check_filters::<DeleteUser>(&[]);
+    check_filters::<OpenApiQuery>(&[]);
     check_filters::<EnrichmentQuery>(&[]);
     check_filters::<PreviewQuery>(&[]);
     check_filters::<DeviceStatisticsQuery>(&["date_from", "date_to"]);

@@ -5,7 +5,7 @@ use notify_core::{
     Audience, CheckFeed, CreateAdminKey, CreateApp, CreateFeed, CreateKey, CreateNotification,
     CreateWebhook, DeleteUser, DeviceStatisticsQuery, EnrichmentQuery, ListAudit, ListCampaigns,
     ListDeliveries, ListDevices, ListNotificationUsers, LogIn, NotificationStatisticsQuery,
-    PageQuery, ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook,
+    OpenApiQuery, PageQuery, ParameterForm, PatchAttributes, PreviewSegment, Query, RecoverWebhook,
     RegisterDevice, RenameKey, ReportEvents, ReportNotification, Request, RotateKey, SetTags,
     SetWebAccess, StreamQuery, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport,
     WebSubscribe, schema::rules,
@@ -536,4 +536,5 @@ fn query_parameters_have_the_limits_of_validation() {
     check_query::<DeviceStatisticsQuery>();
     check_query::<NotificationStatisticsQuery>();
     check_query::<StreamQuery>();
+    check_query::<OpenApiQuery>();
 }

@@ -100,8 +100,15 @@ pub(crate) fn without_trailing_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// The OpenAPI document of `/openapi.json` and `notify-server openapi`.
+/// The OpenAPI document of `/openapi.json` and `notify-server openapi`, which generators of clients read.
 #[must_use]
 pub fn openapi_json() -> String {
-    openapi::document(&routes::routes())
+    openapi::document(&routes::routes(), openapi::DocumentForm::Flat)
+}
+
+/// The OpenAPI document of `/openapi.json?strict=true`, which describes requests as strictly as they are
+/// validated.
+#[must_use]
+pub fn strict_openapi_json() -> String {
+    openapi::document(&routes::routes(), openapi::DocumentForm::Strict)
 }

@@ -138,6 +138,12 @@ impl Endpoint {
         self
     }
 
+    /// Sets the JSON model of the successful response of a handler that builds the response itself.
+    pub(crate) fn response<T: ToSchema>(mut self) -> Self {
+        self.docs.response = Some(Shape::of::<T>());
+        self
+    }
+
     /// Sets the successful responses that are not JSON of a model.
     pub(crate) fn responses(mut self, responses: &'static [OtherResponse]) -> Self {
         self.docs.other_responses = responses;

@@ -379,30 +379,49 @@ impl<'a> Fields<'a> {
 /// The configuration of any provider.
 pub(crate) fn schema() -> Value {
     let endpoint = ["endpoint"];
-    json!({
-        "description": "Configuration of the provider that the path names.",
-        "anyOf": [
-            form("APNs", &["endpoint", "sandbox_endpoint"], &[
+    let forms = [
+        form(
+            "APNs",
+            &["endpoint", "sandbox_endpoint"],
+            &[
                 ("team_id", word("_-")),
                 ("key_id", word("_-")),
                 ("private_key", required_text()),
                 ("topic", word("._-")),
-            ], &[]),
-            form("FCM", &endpoint, &[("service_account", service_account())], &[
-                ("enriched_as_data", or_unset(&json!({ "type": "boolean" }))),
-            ]),
-            form("Messenger", &endpoint, &[("page_access_token", secret())], &[
-                ("app_secret", or_unset(&secret())),
-                ("verify_token", or_unset(&secret())),
-            ]),
-            form("Telegram", &endpoint, &[("bot_token", word(":_-"))], &[
-                ("webhook_secret", text()),
-            ]),
-            form("Web Push", &[], &[("subject", required_text())], &[
-                ("vapid_private_key", text()),
-                ("vapid_public_key", text()),
-            ]),
-        ],
+            ],
+            &[],
+        ),
+        form(
+            "FCM",
+            &endpoint,
+            &[("service_account", service_account())],
+            &[("enriched_as_data", or_unset(&json!({ "type": "boolean" })))],
+        ),
+        form(
+            "Messenger",
+            &endpoint,
+            &[("page_access_token", secret())],
+            &[("app_secret", or_unset(&secret())), ("verify_token", or_unset(&secret()))],
+        ),
+        form("Telegram", &endpoint, &[("bot_token", word(":_-"))], &[("webhook_secret", text())]),
+        form(
+            "Web Push",
+            &[],
+            &[("subject", required_text())],
+            &[("vapid_private_key", text()), ("vapid_public_key", text())],
+        ),
+    ];
+    let required = forms.each_ref().map(|form| {
+        let names = form["required"].as_array().into_iter().flatten();
+        let names: Vec<String> =
+            names.filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
+        format!("{}: {}", form["title"].as_str().unwrap_or_default(), names.join(", "))
+    });
+    let required = required.join("; ");
+    json!({
+        "description":
+            format!("Configuration of the provider that the path names. Required: {required}."),
+        "anyOf": forms,
     })
 }
 

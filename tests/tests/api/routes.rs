@@ -87,6 +87,28 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
 }
 
 #[tokio::test]
+async fn openapi_has_a_form_for_generators_and_a_strict_one() {
+    let server = TestServer::without_providers().await;
+    let anonymous = server.anonymous();
+    let published = anonymous.get("/openapi.json").await.ok();
+    assert_eq!(anonymous.get("/openapi.json?strict=false").await.ok(), published);
+    let strict = anonymous.get("/openapi.json?strict=true").await.ok();
+    let has_variants = |document: &Value| {
+        let model = &document["components"]["schemas"]["Subscribe"];
+        assert!(model["properties"].is_object(), "{model}");
+        model.get("anyOf").is_some()
+    };
+    assert_eq!((has_variants(&published), has_variants(&strict)), (false, true));
+    for (query, error) in [
+        ("strict=yes", "strict: must be one of true, false"),
+        ("strict=", "strict: must not be empty"),
+        ("strictly=true", "strictly: unknown parameter, did you mean `strict`?"),
+    ] {
+        anonymous.get(&format!("/openapi.json?{query}")).await.rejected(400, &[error]);
+    }
+}
+
+#[tokio::test]
 async fn every_get_rejects_unknown_query_parameters() {
     let server = TestServer::without_providers().await;
     let document: Value = server.anonymous().get("/openapi.json").await.ok();

@@ -145,7 +145,7 @@ fn names_of_the_api() -> BTreeSet<String> {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).expect("JSON");
+    let openapi: Value = serde_json::from_str(&notify_server::strict_openapi_json()).expect("JSON");
     let mut names = BTreeSet::new();
     add(&openapi, &mut names);
     names

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{StatusCode, header};
-use notify_core::ErrorBody;
+use notify_core::{ErrorBody, OpenApiQuery, Query};
 use warp::Reply;
 use warp::reply::{Response, with_header};
 
@@ -15,6 +15,7 @@ use crate::api::request_ctx::RequestCtx;
 use crate::telemetry::MetricsFormat;
 
 static OPENAPI: LazyLock<String> = LazyLock::new(crate::api::openapi_json);
+static STRICT_OPENAPI: LazyLock<String> = LazyLock::new(crate::api::strict_openapi_json);
 
 /// `GET /healthz`: 200 while the process runs.
 pub(crate) async fn health(_: RequestCtx) -> Result<Response, ApiError> {
@@ -41,6 +42,8 @@ pub(crate) async fn metrics(ctx: RequestCtx) -> Result<Response, ApiError> {
 }
 
 /// `GET /openapi.json`.
-pub(crate) async fn openapi(_: RequestCtx) -> Result<Response, ApiError> {
-    Ok(json_response(StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
+pub(crate) async fn openapi(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let query = OpenApiQuery::parse(&ctx.query()?, ctx.received_at)?;
+    let document = if query.strict { &STRICT_OPENAPI } else { &OPENAPI };
+    Ok(json_response(StatusCode::OK, Bytes::from_static(document.as_bytes())))
 }

@@ -1,7 +1,8 @@
-//! Generates the OpenAPI 3.1 document from the routes and the models. Requests are described as
-//! strictly as they are validated: the limits come from `notify_core::schema`. Descriptions and
-//! examples come from `docs/api.md`.
+//! Generates the OpenAPI 3.1 document from the routes and the models, in two forms: one that generators of
+//! clients read, and a strict one, which describes requests as strictly as they are validated. The limits
+//! come from `notify_core::schema`. Descriptions and examples come from `docs/api.md`.
 
+mod flat;
 mod requests;
 mod responses;
 #[cfg(test)]
@@ -35,6 +36,15 @@ const PUBLISHABLE_KEY: &str = "publishable_key";
 const DEVICE_SECRET: &str = "device_secret";
 
 type NamedSchemas = Vec<(String, RefOr<Schema>)>;
+
+/// The two forms of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentForm {
+    /// For generators of clients. Rules that they do not read are in descriptions.
+    Flat,
+    /// Valid are exactly the requests that the server accepts, as far as JSON Schema can express this.
+    Strict,
+}
 
 /// The JSON model of a request or response body.
 #[derive(Clone, Copy)]
@@ -79,6 +89,7 @@ fn reference(name: &str) -> Value {
 struct Document {
     openapi: &'static str,
     info: Value,
+    servers: Value,
     tags: Vec<Value>,
     paths: Paths,
     components: Value,
@@ -94,10 +105,21 @@ struct Item(Vec<(String, Value)>);
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
 impl Paths {
-    fn of(routes: &[Endpoint], renamed: &requests::Renamed) -> Self {
+    fn of(
+        routes: &[Endpoint],
+        schemas: &Map<String, Value>,
+        renamed: &requests::Renamed,
+        form: DocumentForm,
+    ) -> Self {
         let mut paths: Vec<(&'static str, Item)> = Vec::new();
         for route in routes {
             let mut operation = operation(route);
+            if form == DocumentForm::Flat {
+                let parameters = operation["parameters"].as_array_mut();
+                for parameter in parameters.into_iter().flatten() {
+                    parameter["schema"] = flat::parameter(&parameter["schema"], schemas);
+                }
+            }
             if let Some(body) = operation.get_mut("requestBody") {
                 renamed.apply(&mut body["content"]);
             }
@@ -139,9 +161,10 @@ fn tags(routes: &[Endpoint]) -> Vec<Value> {
 }
 
 /// The document, as indented JSON.
-pub(crate) fn document(routes: &[Endpoint]) -> String {
+pub(crate) fn document(routes: &[Endpoint], form: DocumentForm) -> String {
     let mut schemas = schemas(routes);
-    let renamed = requests::make_strict(&mut schemas, routes);
+    let renamed = requests::add_validation(&mut schemas, routes, form);
+    let paths = Paths::of(routes, &schemas, &renamed, form);
     let components = json!({
         "schemas": schemas,
         "responses": responses::shared(),
@@ -166,10 +189,14 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
                 behind a proxy that uses `Authorization` itself, in the header `X-API-Key`. All their \
                 responses other than 200 are `{\"errors\": [string]}`. In requests, `null` means \
                 that a field is absent; as the value of an attribute, it removes the attribute. For \
-                optional texts other than ids, `\"\"` means the same as `null`.",
+                optional texts other than ids, `\"\"` means the same as `null`. This document has two forms. \
+                Generators of clients read that at `openapi.json`, in which some rules are only in \
+                descriptions. That at `openapi.json?strict=true` has all rules of requests as schemas.",
         }),
+        // Relative to the address of the document (section 4.8.5), so that it is right behind every proxy.
+        servers: json!([{ "url": ".", "description": "The server that sent this document" }]),
         tags: tags(routes),
-        paths: Paths::of(routes, &renamed),
+        paths,
         components,
     };
     serde_json::to_string_pretty(&document).expect("it has string keys")
@@ -184,11 +211,29 @@ fn schemas(routes: &[Endpoint]) -> Map<String, Value> {
     {
         shape.add_to(&mut named);
     }
-    let json = |schema| serde_json::to_value(schema).expect("it has string keys");
+    let json = |schema| {
+        let mut schema = serde_json::to_value(schema).expect("it has string keys");
+        unlink_descriptions(&mut schema);
+        schema
+    };
     let mut schemas: Map<String, Value> =
         named.into_iter().map(|(name, schema)| (name, json(schema))).collect();
     schemas.insert("ProviderConfig".to_owned(), crate::provider_config::schema());
     schemas
+}
+
+/// Removes the links of rustdoc from descriptions, which come from the types.
+fn unlink_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(text)) = members.get_mut("description") {
+                *text = text.replace("[`crate::", "`").replace("[`", "`").replace("`]", "`");
+            }
+            members.values_mut().for_each(unlink_descriptions);
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(unlink_descriptions),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The schema of any JSON object, such as a provider's configuration.
@@ -218,15 +263,13 @@ fn operation(route: &Endpoint) -> Value {
         operation["requestBody"] =
             json!({ "required": required, "content": { media_type: content } });
     }
-    let alternatives = security_schemes(route.path);
-    if !alternatives.is_empty() {
-        // OpenAPI 3.1 lists here what a credential of any scheme must allow.
-        let scopes: Vec<KeyScope> = scope_of(route).into_iter().collect();
-        let requirement = |schemes: &&[&str]| -> Map<String, Value> {
-            schemes.iter().map(|scheme| ((*scheme).to_owned(), json!(scopes))).collect()
-        };
-        operation["security"] = alternatives.iter().map(requirement).collect();
-    }
+    // OpenAPI 3.1 lists here what a credential of any scheme must allow. The list is empty for a route that
+    // needs no credential.
+    let scopes: Vec<KeyScope> = scope_of(route).into_iter().collect();
+    let requirement = |schemes: &&[&str]| -> Map<String, Value> {
+        schemes.iter().map(|scheme| ((*scheme).to_owned(), json!(scopes))).collect()
+    };
+    operation["security"] = security_schemes(route.path).iter().map(requirement).collect();
     operation
 }
 

@@ -1,5 +1,5 @@
-//! Schemas of requests, as strict as the validation of `notify_core`: limits and patterns, no
-//! unknown fields, and rules about several fields.
+//! Schemas of requests with the rules of the validation of `notify_core`: limits and patterns, no unknown
+//! fields, and rules about several fields. In the strict document, they are as strict as the validation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +7,7 @@ use notify_core::TEXT_CHARS_MAX;
 use notify_core::schema::{IGNORED_BY_POLLS, rules};
 use serde_json::{Map, Value, json};
 
+use super::{DocumentForm, flat, reference};
 use crate::api::router::Endpoint;
 
 const SCHEMAS: &str = "#/components/schemas/";
@@ -36,13 +37,19 @@ impl Renamed {
     }
 }
 
-/// Makes the schemas of requests strict.
-pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint]) -> Renamed {
+/// Adds the rules of validation to the schemas of requests, and brings all schemas into the form of the
+/// document.
+pub(super) fn add_validation(
+    schemas: &mut Map<String, Value>,
+    routes: &[Endpoint],
+    form: DocumentForm,
+) -> Renamed {
     let roots = |of: fn(&Endpoint) -> Option<super::Shape>| {
         routes.iter().filter_map(of).map(super::Shape::reference).collect::<Vec<_>>()
     };
     let requests = roots(|route| route.docs.json_request());
-    let in_responses = reachable(schemas, &roots(|route| route.docs.response));
+    let responses = roots(|route| route.docs.response);
+    let in_responses = reachable(schemas, &responses);
     for name in reachable(schemas, &requests) {
         let merged = merge_parts(&schemas[&name], schemas);
         schemas.insert(name, merged);
@@ -60,22 +67,31 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
     for name in &in_requests {
         let input = renamed.0.get(name).unwrap_or(name).clone();
         let mut schema = schemas[name].clone();
-        add_rules(name, &mut schema);
+        add_rules(name, &mut schema, form);
         renamed.apply(&mut schema);
         refuse_unknown_fields(&mut schema);
         limit_texts(&mut schema);
         schemas.insert(input, schema);
     }
-    for name in &in_requests {
-        let input = renamed.0.get(name).unwrap_or(name);
-        if let Some(mut schema) = schemas.get(input).cloned() {
-            loosen_for_polls(&mut schema, schemas);
-            schemas.insert(input.clone(), schema);
+    match form {
+        DocumentForm::Strict => {
+            for name in &in_requests {
+                let input = renamed.0.get(name).unwrap_or(name);
+                if let Some(mut schema) = schemas.get(input).cloned() {
+                    loosen_for_polls(&mut schema, schemas);
+                    schemas.insert(input.clone(), schema);
+                }
+            }
         }
+        DocumentForm::Flat => flat::flatten(schemas, &in_responses),
     }
     // Schemas that were merged into other schemas are not used any more.
-    let used: BTreeSet<String> = &in_requests | &in_responses;
-    schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
+    let mut roots: Vec<Value> = requests;
+    roots.iter_mut().for_each(|root| renamed.apply(root));
+    roots.extend(responses);
+    roots.push(reference("ErrorBody"));
+    let used = reachable(schemas, &roots);
+    schemas.retain(|name, _| used.contains(name));
     renamed
 }
 
@@ -85,7 +101,7 @@ fn allows_any_content(schema: &Value) -> bool {
 }
 
 /// The names of the schemas that `roots` refer to, directly or indirectly.
-fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
+pub(super) fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
     fn visit(part: &Value, schemas: &Map<String, Value>, names: &mut BTreeSet<String>) {
         match part {
             Value::Object(members) => {
@@ -106,7 +122,7 @@ fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> 
 }
 
 /// The schema name in a reference.
-fn name_of(part: &Value) -> Option<&str> {
+pub(super) fn name_of(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()?.strip_prefix(SCHEMAS)
 }
 
@@ -114,23 +130,10 @@ fn name_of(part: &Value) -> Option<&str> {
 /// refuse unknown fields, because each part would refuse the fields of the others. A part with
 /// variants results in one object for each variant.
 fn merge_parts(schema: &Value, schemas: &Map<String, Value>) -> Value {
-    let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
-    let resolved_parts = parts.iter().map(|part| match name_of(part) {
-        Some(name) => merge_parts(&schemas[name], schemas),
-        None => part.clone(),
-    });
-    let mut variants = vec![json!({ "type": "object", "properties": {}, "required": [] })];
-    for part in resolved_parts {
-        let choices = match part.get("oneOf").and_then(Value::as_array) {
-            Some(choices) => choices.clone(),
-            None => vec![part],
-        };
-        let combine = |variant: &Value| -> Vec<Value> {
-            choices.iter().map(|choice| join_objects(variant, choice)).collect()
-        };
-        variants = variants.iter().flat_map(combine).collect();
+    if schema.get("allOf").is_none() {
+        return schema.clone();
     }
-    let mut whole = match <[Value; 1]>::try_from(variants) {
+    let mut whole = match <[Value; 1]>::try_from(forms(schema, schemas)) {
         Ok([only]) => only,
         Err(variants) => json!({ "oneOf": variants }),
     };
@@ -138,6 +141,29 @@ fn merge_parts(schema: &Value, schemas: &Map<String, Value>) -> Value {
         whole["description"] = description.clone();
     }
     whole
+}
+
+/// The objects that a schema allows: one for each combination of the variants of its parts.
+pub(super) fn forms(schema: &Value, schemas: &Map<String, Value>) -> Vec<Value> {
+    if let Some(name) = name_of(schema) {
+        return forms(&schemas[name], schemas);
+    }
+    if let Some(parts) = schema["allOf"].as_array() {
+        let mut whole = vec![json!({ "type": "object", "properties": {}, "required": [] })];
+        for part in parts {
+            let choices = forms(part, schemas);
+            let combine = |variant: &Value| -> Vec<Value> {
+                choices.iter().map(|choice| join_objects(variant, choice)).collect()
+            };
+            whole = whole.iter().flat_map(combine).collect();
+        }
+        return whole;
+    }
+    let variants = ["oneOf", "anyOf"].into_iter().find_map(|key| schema[key].as_array());
+    match variants {
+        Some(variants) => variants.iter().flat_map(|variant| forms(variant, schemas)).collect(),
+        None => vec![schema.clone()],
+    }
 }
 
 fn join_objects(one: &Value, other: &Value) -> Value {
@@ -152,8 +178,8 @@ fn join_objects(one: &Value, other: &Value) -> Value {
     all
 }
 
-/// Adds the rules of validation to the types.
-fn add_rules(model: &str, schema: &mut Value) {
+/// Adds the rules of validation to the types. In the flat form, rules about several fields are a text.
+fn add_rules(model: &str, schema: &mut Value, form: DocumentForm) {
     for rules in rules().into_iter().filter(|rules| rules.model == model) {
         for (field, keywords) in &rules.fields {
             for object in objects(schema) {
@@ -161,10 +187,18 @@ fn add_rules(model: &str, schema: &mut Value) {
                     object["properties"].get(field).is_some(),
                     "{model} has no field {field}"
                 );
-                set_keywords(&mut object["properties"][*field], keywords);
+                set_keywords(&mut object["properties"][*field], keywords, form);
             }
         }
-        set_keywords(schema, &rules.together);
+        match form {
+            DocumentForm::Strict => set_keywords(schema, &rules.together, form),
+            DocumentForm::Flat if rules.about.is_empty() => {}
+            DocumentForm::Flat => {
+                let description = schema["description"].as_str().unwrap_or_default();
+                schema["description"] =
+                    json!(format!("{description} {}", rules.about).trim_start());
+            }
+        }
     }
 }
 
@@ -178,12 +212,16 @@ fn objects(schema: &mut Value) -> Vec<&mut Value> {
 }
 
 /// Sets keywords of a schema. The keywords of `items` are added to the existing ones.
-fn set_keywords(schema: &mut Value, keywords: &Value) {
+fn set_keywords(schema: &mut Value, keywords: &Value, form: DocumentForm) {
     for (keyword, value) in keywords.as_object().into_iter().flatten() {
-        if keyword == "items"
-            && schema.get("items").is_some_and(|items| items.get("$ref").is_none())
-        {
-            set_keywords(&mut schema["items"], value);
+        let items = schema.get("items").filter(|_| keyword == "items");
+        let has_named_items = items.and_then(name_of).is_some();
+        if has_named_items && form == DocumentForm::Flat {
+            // The server ignores other names at times. Callers have no use for them.
+            continue;
+        }
+        if items.is_some() && !has_named_items {
+            set_keywords(&mut schema["items"], value, form);
         } else if keyword == "oneOf" {
             // The description of a nullable reference is in one of its variants.
             let variants = schema["oneOf"].as_array().into_iter().flatten();

@@ -72,7 +72,7 @@ pub(super) fn of(route: &Endpoint, examples: &[Example]) -> Value {
     for status in error_statuses(route, area) {
         let (name, description) = shared_response(status);
         let response = if area == Area::Polls {
-            json!({ "description": description, "content": { HTML: {} } })
+            json!({ "description": description, "content": { HTML: of_media_type(HTML) } })
         } else {
             json!({ "$ref": format!("#/components/responses/{name}") })
         };
@@ -97,8 +97,11 @@ fn successes(route: &Endpoint, examples: &[Example]) -> Map<String, Value> {
         responses.insert("200".to_owned(), success);
     }
     for other in route.docs.other_responses {
-        let content: Map<String, Value> =
-            other.media_types.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        let content: Map<String, Value> = other
+            .media_types
+            .iter()
+            .map(|name| ((*name).to_owned(), of_media_type(name)))
+            .collect();
         let mut response = json!({ "description": success_description(other.status) });
         if !content.is_empty() {
             response["content"] = Value::Object(content);
@@ -116,6 +119,16 @@ fn successes(route: &Endpoint, examples: &[Example]) -> Map<String, Value> {
         }
     }
     responses
+}
+
+/// A body that is not the JSON of a model.
+fn of_media_type(media_type: &str) -> Value {
+    let schema = match media_type {
+        JSON => json!({ "type": "object" }),
+        _ if media_type.starts_with("image/") => json!({ "type": "string", "format": "binary" }),
+        _ => json!({ "type": "string" }),
+    };
+    json!({ "schema": schema })
 }
 
 fn success_description(status: u16) -> &'static str {
