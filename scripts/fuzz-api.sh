@@ -44,7 +44,7 @@ admin_key=$("$server" admin-key create --json "${settings[@]}" | member admin_ke
 
 # All requests come from one address, which the rate limits would block.
 "$server" serve "${settings[@]}" --listen 127.0.0.1:0 --rate-limit 0 --auth-failures-per-minute 0 \
-  --poll-votes-per-minute 0 --web-requests-per-minute 0 --web-subscriptions-per-minute 0 \
+  --poll-votes-per-minute 0 --web-requests-per-minute 0 --web-address-requests-per-minute 0 --web-subscriptions-per-minute 0 \
   >"$scratch/listening" 2>"$scratch/log" &
 server_pid=$!
 for _ in $(seq 300); do

@@ -80,6 +80,11 @@ need_bad_disks() {
     apt_install strace util-linux
   fi
 }
+# Tests run the files of docs/self-hosting.md. Debian puts nginx into /usr/sbin.
+need_reverse_proxies() {
+  if { [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null; } && command -v caddy >/dev/null; then return; fi
+  apt_install nginx caddy
+}
 need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
 need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
 # axe-core, which checks the accessibility of the console, TypeScript and a generator of clients are from npm.
@@ -92,6 +97,7 @@ store_needs() { need_compiler; need_postgres; need_pgbouncer; }
 simulation_needs() { need_compiler; need_postgres; }
 e2e_needs() {
   need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm
+  need_reverse_proxies
 }
 browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
 dependencies_needs() { need_compiler; }

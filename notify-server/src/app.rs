@@ -197,6 +197,7 @@ impl App {
             master_key: master_key.clone(),
             outbound,
             provider_changes: tokio::sync::Mutex::default(),
+            device_calls: api::DeviceCalls::new(&config, metrics.clone()),
             metrics,
             operations,
             public_url,

@@ -18,7 +18,7 @@ pub async fn register(
     devices: impl IntoIterator<Item = RegisterDevice>,
 ) -> Result<()> {
     stream::iter(devices)
-        .map(|device| async move { client.devices().register(&device).await })
+        .map(|device| async move { client.devices().register(&device).await.map(drop) })
         .buffer_unordered(PARALLEL)
         .try_collect::<()>()
         .await?;

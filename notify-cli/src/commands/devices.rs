@@ -18,7 +18,7 @@ use crate::{
     failure::Failure,
     import::{self, FileOptions, Format, Purpose},
     input::{self, Platforms},
-    output::view,
+    output::{print_warnings, view},
     session::{Session, parse_caller_id},
 };
 
@@ -205,7 +205,8 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
     let devices = notify.devices();
     match command {
         Devices::Register(args) => {
-            devices.register(&registration(*args)?).await?;
+            let registered = devices.register(&registration(*args)?).await?;
+            print_warnings(&registered.warnings);
             session.out.done()
         }
         Devices::Get { device_id } => {

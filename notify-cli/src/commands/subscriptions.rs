@@ -8,7 +8,12 @@ use notify_client::{
     notify_core::{Platform, PushSubscription, Request, Subscribe, json::JsonObject},
 };
 
-use crate::{failure::Failure, input, output::view, session::Session};
+use crate::{
+    failure::Failure,
+    input,
+    output::{print_warnings, view},
+    session::Session,
+};
 
 /// `notify subscriptions`.
 #[derive(Debug, Subcommand)]
@@ -66,6 +71,7 @@ pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result
         ..Subscribe::default()
     };
     let created = session.client()?.subscriptions().create(&subscribe).await?;
+    print_warnings(&created.warnings);
     session.out.show(&created, &view::CREATED)
 }
 

@@ -206,6 +206,13 @@ pub(crate) fn print_message(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", cell::printable(line));
 }
 
+/// Prints the warnings of an answer to stderr, one per line.
+pub(crate) fn print_warnings(warnings: &[String]) {
+    for warning in warnings {
+        print_message(&format!("warning: {warning}"));
+    }
+}
+
 /// Prints a question to stderr, without a line break.
 pub(crate) fn prompt(question: &str) {
     let mut stderr = anstream::stderr().lock();

@@ -1,9 +1,9 @@
 //! Devices: registration, subscriptions, users, tags, attributes and engagement events.
 
 use notify_core::{
-    AppDevice, Device, DeviceId, DeviceList, EventsAccepted, ListDevices, LogIn, PageQuery,
-    PatchAttributes, RegisterDevice, ReportEvents, SetTags, Subscribe, SubscriptionCreated,
-    TagList, UserId,
+    AppDevice, Device, DeviceId, DeviceList, DeviceRegistered, EventsAccepted, ListDevices, LogIn,
+    PageQuery, PatchAttributes, RegisterDevice, ReportEvents, SetTags, Subscribe,
+    SubscriptionCreated, TagList, UserId,
 };
 use reqwest::Method;
 
@@ -33,8 +33,8 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn register(device: &RegisterDevice) -> () =
-        Call::v1(Method::POST, &["devices"]).discard_response().body(device);
+    fn register(device: &RegisterDevice) -> DeviceRegistered =
+        Call::v1(Method::POST, &["devices"]).body(device);
 
     /// Reads a device: `GET /v1/devices/:device_id`.
     ///

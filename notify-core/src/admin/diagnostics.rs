@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ApiKey, ChannelView, Feed, ProviderKind, Timestamp, Webhook};
+use crate::{ApiKey, AppId, ChannelView, Feed, ProviderKind, Timestamp, Webhook};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,32 @@ pub struct Diagnostics {
     /// show these ids any more. Absent in answers of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_erasures: Option<PendingErasures>,
+    /// Applications whose apps or browsers were refused by a rate limit since the server started, the last
+    /// refused first.
+    #[serde(default)]
+    pub refused_calls: Vec<RefusedCalls>,
+}
+
+/// The calls of the apps and browsers of an application (`/device/v1`, `/web/v1`) that a rate limit refused
+/// since this server started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RefusedCalls {
+    /// The application.
+    pub app_id: AppId,
+    /// Its name.
+    pub app_name: String,
+    /// Number of calls above the limit of one device (`--web-requests-per-minute`).
+    pub device: u64,
+    /// Number of calls above the limits of one client address (`--web-address-requests-per-minute`).
+    pub address: u64,
+    /// Number of registrations above the limit of the application (`--web-subscriptions-per-minute`).
+    pub application: u64,
+    /// When the last call was refused, unix ms.
+    pub last_at: Timestamp,
+    /// The proxy that forwarded the last of those refused calls that came through a proxy which is not in
+    /// `--trusted-proxies`; null if none did. All clients behind it count as one address.
+    pub untrusted_proxy: Option<String>,
 }
 
 /// Ids of erased devices and users that stored requests may still contain.
@@ -80,6 +106,10 @@ pub struct StorageDiagnostics {
     pub log_bytes: u64,
     /// Free space on the disk of the database, in bytes; null when unknown.
     pub free_bytes: Option<u64>,
+    /// Number of roles of PostgreSQL that may connect to the database although they are not the server's own. They
+    /// cannot read the tables, but they can stop the writes. Null with SQLite.
+    #[serde(default)]
+    pub foreign_roles: Option<u64>,
 }
 
 /// Answer of `GET /admin/v1/apps/:id/devices/diagnostics`.

@@ -109,10 +109,74 @@ pub struct DeviceList {
     pub next_cursor: Option<String>,
 }
 
+/// Answer of `POST /v1/devices`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeviceRegistered {
+    /// Always `true`.
+    pub success: bool,
+    /// What may become a problem later, one line each. Absent if there is nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl DeviceRegistered {
+    /// The answer to a registration with these ids.
+    #[must_use]
+    pub fn new(device: &DeviceId, user: Option<&UserId>) -> Self {
+        Self { success: true, warnings: slash_warnings(device, user) }
+    }
+}
+
+/// Warnings about ids that some proxies change in a path: they decode `%2F`, and then the path is another one.
+/// The texts do not contain the ids, because answers are stored for repeated requests.
+fn slash_warnings(device: &DeviceId, user: Option<&UserId>) -> Vec<String> {
+    let ids = [("device_id", Some(device.as_str())), ("user_id", user.map(UserId::as_str))];
+    let with_slash = ids.into_iter().filter(|(_, id)| id.is_some_and(|id| id.contains('/')));
+    let warning = |(field, _): (&str, _)| {
+        format!(
+            "{field}: has a slash; behind a proxy that decodes paths, calls with the id in the path get 404"
+        )
+    };
+    with_slash.map(warning).collect()
+}
+
 /// Answer of `POST /v1/subscriptions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SubscriptionCreated {
     /// Id of the device.
     pub id: DeviceId,
+    /// As in the answer of `POST /v1/devices`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl SubscriptionCreated {
+    /// The answer to a subscription with these ids.
+    #[must_use]
+    pub fn new(id: DeviceId, user: Option<&UserId>) -> Self {
+        let warnings = slash_warnings(&id, user);
+        Self { id, warnings }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_a_slash_is_a_warning() {
+        let id = |text: &str| DeviceId::new(text).unwrap();
+        let user = |text: &str| UserId::new(text).unwrap();
+        let json = |answer: &DeviceRegistered| serde_json::to_string(answer).unwrap();
+        let plain = DeviceRegistered::new(&id("a-1"), Some(&user("ada")));
+        assert_eq!(json(&plain), r#"{"success":true}"#);
+        let both = DeviceRegistered::new(&id("a/1"), Some(&user("shop/ada")));
+        let rest =
+            "has a slash; behind a proxy that decodes paths, calls with the id in the path get 404";
+        assert_eq!(both.warnings, ["device_id", "user_id"].map(|field| format!("{field}: {rest}")));
+        assert!(SubscriptionCreated::new(id("a"), None).warnings.is_empty());
+        assert_eq!(SubscriptionCreated::new(id("/"), Some(&user("/"))).warnings.len(), 2);
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::{Finding, Unavailable};
 use crate::{
-    Diagnostics, PendingErasures, StorageDiagnostics, Timestamp, address, pluralize, time::DAY_MS,
+    Diagnostics, PendingErasures, RefusedCalls, StorageDiagnostics, Timestamp, address, pluralize,
+    time::DAY_MS,
 };
 
 /// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
@@ -14,6 +15,9 @@ const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * DAY_MS;
 
 /// How long the removal of erased ids from stored requests takes at most, in milliseconds: one day.
 const ERASURE_MS_MAX: i64 = DAY_MS;
+
+/// How long ago a call must have been refused to be no problem any more, in milliseconds: one day.
+const REFUSED_MS_MAX: i64 = DAY_MS;
 
 /// What is known about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,12 +50,15 @@ fn check_diagnostics(diagnostics: &Diagnostics) -> Vec<Finding> {
     }
     findings.push(check_durability(storage));
     findings.extend(check_disk_space(storage));
+    findings.extend(storage.foreign_roles.and_then(check_roles));
     findings.push(check_public_url(&diagnostics.public_url));
     findings.extend(check_certificate(diagnostics.certificate_not_after, diagnostics.at));
     findings.extend(check_clock_jump(diagnostics.clock_leap_ms));
     findings.extend(
         diagnostics.pending_erasures.and_then(|pending| check_erasures(pending, diagnostics.at)),
     );
+    let refused = diagnostics.refused_calls.iter();
+    findings.extend(refused.map(|refused| check_refused(refused, diagnostics.at)));
     findings
 }
 
@@ -118,6 +125,47 @@ fn check_erasures(pending: PendingErasures, now: Timestamp) -> Option<Finding> {
     })
 }
 
+/// A finding about calls of apps and browsers that a rate limit refused.
+fn check_refused(refused: &RefusedCalls, now: Timestamp) -> Finding {
+    const CHECK: &str = "refused calls";
+    let RefusedCalls { app_name, device, address, application, last_at, untrusted_proxy, .. } =
+        refused;
+    let limits = [
+        (*device, "for one device"),
+        (*address, "for one client address"),
+        (*application, "for registrations of the application"),
+    ];
+    let counts = limits.into_iter().filter(|(calls, _)| *calls > 0);
+    let counts: Vec<String> = counts.map(|(calls, limit)| format!("{calls} {limit}")).collect();
+    let detail = format!(
+        "{} of apps and browsers got 429 since the server started, the last one at {}; by the limit {}",
+        pluralize(device + address + application, "call"),
+        last_at.to_rfc3339(),
+        counts.join(", ")
+    );
+    if now.ms_since(*last_at) > REFUSED_MS_MAX {
+        return Finding::passed(CHECK, app_name, detail);
+    }
+    let hint = match untrusted_proxy {
+        Some(proxy) => format!(
+            "all clients of the proxy {proxy} count as one address: if the proxy is yours, add it to \
+             --trusted-proxies"
+        ),
+        None if application > address => {
+            "raise --web-subscriptions-per-minute; if strangers registered devices, see \
+             `docs/apps.md`"
+                .to_owned()
+        }
+        None if address > device => {
+            "if many phones share an address, raise --web-address-requests-per-minute; a proxy in front of \
+             the server must send X-Forwarded-For and be in --trusted-proxies"
+                .to_owned()
+        }
+        None => "find out why one app calls so often, or raise --web-requests-per-minute".to_owned(),
+    };
+    Finding::warning(CHECK, app_name, detail).with_hint(hint)
+}
+
 /// The remedy for an obstacle that the server reports: a line of [`Diagnostics::obstacles`], or of the
 /// answer of `/readyz`.
 #[must_use]
@@ -153,6 +201,20 @@ fn check_durability(storage: &StorageDiagnostics) -> Finding {
     } else {
         Finding::failed("storage", "", detail).with_hint(hint)
     }
+}
+
+/// A finding if roles of PostgreSQL may connect that have no rights to the tables.
+fn check_roles(foreign_roles: u64) -> Option<Finding> {
+    if foreign_roles == 0 {
+        return None;
+    }
+    let detail = format!(
+        "{} of PostgreSQL without rights to the tables may connect to the database, and can stop all writes",
+        pluralize(foreign_roles, "role")
+    );
+    let hint = "as the owner of the database, run `revoke connect on database … from public`, and grant it to \
+                the roles that need it";
+    Some(Finding::warning("roles", "", detail).with_hint(hint))
 }
 
 /// Checks the free space on the disk of the database, if it is known.
@@ -229,6 +291,37 @@ mod tests {
     }
 
     #[test]
+    fn refused_calls_are_a_warning_for_a_day() {
+        let now = Timestamp(10 * DAY_MS);
+        let refused = RefusedCalls {
+            app_id: "0190a7c0-0000-7000-8000-00000000ffff".parse().unwrap(),
+            app_name: "Shop".to_owned(),
+            device: 0,
+            address: 2,
+            application: 0,
+            last_at: now,
+            untrusted_proxy: None,
+        };
+        let found = check_refused(&refused, now.plus_ms(REFUSED_MS_MAX));
+        assert_eq!((found.status(), found.about()), (Status::Warning, "Shop"));
+        assert_eq!(
+            found.detail(),
+            "2 calls of apps and browsers got 429 since the server started, the last one at \
+             1970-01-11T00:00:00Z; by the limit 2 for one client address"
+        );
+        assert!(check_refused(&refused, now.plus_ms(REFUSED_MS_MAX + 1)).hint().is_none());
+        let hint = |refused: RefusedCalls| check_refused(&refused, now).hint().unwrap().to_owned();
+        for (refused, word) in [
+            (refused.clone(), "--web-address-requests-per-minute"),
+            (RefusedCalls { device: 3, ..refused.clone() }, "--web-requests-per-minute"),
+            (RefusedCalls { application: 3, ..refused.clone() }, "--web-subscriptions-per-minute"),
+            (RefusedCalls { untrusted_proxy: Some("10.0.0.7".to_owned()), ..refused }, "10.0.0.7"),
+        ] {
+            assert!(hint(refused.clone()).contains(word), "{refused:?}");
+        }
+    }
+
+    #[test]
     fn a_clock_that_jumped_ahead_is_a_failure() {
         assert!(check_clock_jump(0).is_none());
         let finding = check_clock_jump(20 * 365 * DAY_MS.unsigned_abs()).unwrap();
@@ -247,6 +340,7 @@ mod tests {
                 database_bytes: 5 * MIB,
                 log_bytes: MIB,
                 free_bytes,
+                foreign_roles: None,
             }
         };
         for (backend, journal, synchronous, ok, detail) in [
@@ -276,6 +370,19 @@ mod tests {
     }
 
     #[test]
+    fn roles_that_may_connect_without_rights_are_a_warning() {
+        assert!(check_roles(0).is_none());
+        let finding = check_roles(1).unwrap();
+        assert_eq!(finding.status(), Status::Warning);
+        assert_eq!(
+            finding.detail(),
+            "1 role of PostgreSQL without rights to the tables may connect to the database, and can stop \
+             all writes"
+        );
+        assert!(finding.hint().unwrap().contains("revoke connect on database"));
+    }
+
+    #[test]
     fn an_obstacle_is_a_failure_and_replaces_the_confirmation() {
         let checks = |diagnostics| {
             let findings = check_server(&ServerFacts { diagnostics });
@@ -294,12 +401,14 @@ mod tests {
                 database_bytes: 0,
                 log_bytes: 0,
                 free_bytes: None,
+                foreign_roles: None,
             },
             certificate_not_after: None,
             clock_leap_ms: 0,
             started_at: None,
             servers: None,
             pending_erasures: None,
+            refused_calls: vec![],
         };
         let (storage, url) = (("storage", true), ("public url", true));
         assert_eq!(checks(Ok(diagnostics.clone())), [("work", true), storage, url]);

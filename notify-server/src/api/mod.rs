@@ -11,10 +11,12 @@ mod console;
 #[cfg(not(feature = "console"))]
 #[path = "console_absent.rs"]
 mod console;
+mod device_calls;
 mod error;
 mod handlers;
 mod inbound;
 mod json_reply;
+mod limiter;
 mod openapi;
 mod pipeline;
 mod request_ctx;
@@ -28,6 +30,7 @@ use url::Url;
 
 #[cfg(feature = "console")]
 pub(crate) use console::FirstSignIn;
+pub(crate) use device_calls::DeviceCalls;
 pub(crate) use handlers::event_stream::Streams;
 pub(crate) use pipeline::{KeyCache, Pipeline, Port};
 #[cfg(any(test, fuzzing))]
@@ -76,6 +79,8 @@ pub(crate) struct Api {
     pub(crate) webhooks: WebhooksHandle,
     /// Open event streams.
     pub(crate) streams: Arc<Streams>,
+    /// Rate limits of the calls that apps and browsers make for their own device.
+    pub(crate) device_calls: DeviceCalls,
     /// Cached enrichments.
     pub(crate) enrichments: EnrichmentCache,
     /// Fetches feeds that callers want to check.

@@ -89,6 +89,8 @@ pub(crate) struct RequestCtx {
     pub(crate) received_at: Timestamp,
     /// The client's address.
     pub(crate) address: IpAddr,
+    /// The proxy that forwarded the request, if it is not trusted. `address` is then that of the proxy.
+    pub(crate) untrusted_proxy: Option<IpAddr>,
     /// The id of the request, as in the response's `X-Request-Id` and in the log.
     pub(crate) request_id: String,
 }

@@ -5,9 +5,9 @@ use notify_core::{
     AdminKeyCreated, AdminKeyList, AnswerPoll, AppCreated, AppDevice, AppDiagnostics, AppList,
     AuditList, CampaignCreated, CampaignList, CampaignRecord, CheckFeed, CreateAdminKey, CreateApp,
     CreateFeed, CreateKey, CreateNotification, CreateUserToken, CreateWebhook, DeleteUser,
-    DeliveryList, Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics,
-    Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList,
-    KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
+    DeliveryList, Device, DeviceList, DeviceRegistered, DeviceStatistics, DeviceStatisticsQuery,
+    Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated,
+    FeedList, KeyCreated, KeyList, ListAudit, ListCampaigns, ListDeliveries, ListDevices,
     ListNotificationUsers, ListNotifications, LogIn, LogInWithToken, NoBody, NoQuery,
     NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
     NotificationStatistics, NotificationStatisticsQuery, NotificationUsers, OpenApiQuery,
@@ -160,7 +160,7 @@ fn notification_routes() -> Vec<Endpoint> {
 
 fn device_routes() -> Vec<Endpoint> {
     vec![
-        post::<RegisterDevice, Success>("/v1/devices", devices::register)
+        post::<RegisterDevice, DeviceRegistered>("/v1/devices", devices::register)
             .id("register_device")
             .summary("Register or update a device"),
         get::<ListDevices, DeviceList>("/v1/devices", devices::list)
@@ -428,7 +428,7 @@ fn playground_routes() -> Vec<Endpoint> {
 
 fn app_device_routes() -> Vec<Endpoint> {
     vec![
-        post::<RegisterAppDevice, AppDevice>(app_devices::REGISTER, app_devices::register)
+        post::<RegisterAppDevice, AppDevice>("/device/v1/devices", app_devices::register)
             .id("register_app_device")
             .summary("Register or update the device of this app"),
         delete::<NoQuery, Success>("/device/v1/devices/{device_id}", app_devices::delete)

@@ -68,9 +68,12 @@ pub struct Config {
     pub auth_failures_per_minute: u32,
     /// Most votes per minute from one client address, on the pages of all polls; 0 means no limit.
     pub poll_votes_per_minute: u32,
-    /// Most requests of web pages, and as many of apps with a publishable key, per minute from one client
-    /// address to one application; 0 means no limit.
+    /// Most requests per minute of one browser or one app with the secret of its device, and most requests with a
+    /// wrong secret from one client address to one application; 0 means no limit.
     pub web_requests_per_minute: u32,
+    /// Most requests of browsers, and as many of apps with a publishable key, without the secret of a device, per
+    /// minute from one client address to one application; 0 means no limit.
+    pub web_address_requests_per_minute: u32,
     /// Most subscriptions of browsers without an API key, and as many registrations of apps with a
     /// publishable key, per minute to one application; 0 means no limit.
     pub web_subscriptions_per_minute: u32,
@@ -167,6 +170,7 @@ impl Default for Config {
             auth_failures_per_minute: 300,
             poll_votes_per_minute: 600,
             web_requests_per_minute: 120,
+            web_address_requests_per_minute: 600,
             web_subscriptions_per_minute: 1_200,
             trusted_proxies: Networks::default(),
             max_body_bytes: 1_048_576,

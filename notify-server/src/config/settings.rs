@@ -132,14 +132,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "web-requests-per-minute",
         "N",
-        "Maximum number of requests of web pages per minute, from one client address to one \
-         application; 0 means no limit. Requests of apps with a publishable key are counted apart, \
-         with the same limit",
+        "Maximum number of requests per minute of one browser or app that has the secret of its device; 0 \
+         means no limit. A client address may send a hundred times as many to one application, and as many \
+         with a wrong secret",
+    ),
+    count(
+        "web-address-requests-per-minute",
+        "N",
+        "Maximum number of subscriptions and other requests of browsers without the secret of a device per \
+         minute, from one client address to one application; 0 means no limit. Registrations of apps with a \
+         publishable key are counted apart, with the same limit",
     ),
     count(
         "web-subscriptions-per-minute",
         "N",
-        "Maximum number of subscriptions of browsers without an API key, per minute to one \
+        "Maximum number of new subscriptions of browsers without an API key, per minute to one \
          application; 0 means no limit. Registrations of apps with a publishable key are counted \
          apart, with the same limit",
     ),

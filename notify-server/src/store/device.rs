@@ -17,9 +17,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use notify_core::{
-    AttributeChanges, Attributes, Condition, Device, DeviceId, DeviceState, DisabledReason,
-    Platform, PlatformCount, Registration, Subscription, SubscriptionCreated, Success, Tag,
-    TagSummary, TagType, Timestamp, TokenProblem, UserId, WebSubscription,
+    AttributeChanges, Attributes, Condition, Device, DeviceId, DeviceRegistered, DeviceState,
+    DisabledReason, Platform, PlatformCount, Registration, Subscription, SubscriptionCreated,
+    Success, Tag, TagSummary, TagType, Timestamp, TokenProblem, UserId, WebSubscription,
 };
 
 pub(super) use self::counts::{
@@ -88,7 +88,7 @@ impl Store {
         registration: Registration,
         at: Timestamp,
         once: Option<IdempotentRequest>,
-    ) -> Result<Idempotent<Success>, StoreError> {
+    ) -> Result<Idempotent<DeviceRegistered>, StoreError> {
         let wanted = Arc::new(DeviceUpsert::of_registration(app, registration)?);
         if self.sets.is_none() && once.is_none() && self.heuristic.looks_unchanged() {
             // A read that finds no change is far cheaper than a commit. A set reads first by itself.
@@ -101,7 +101,7 @@ impl Store {
                 self.heuristic.record(false);
                 if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
                     self.write_seen_if_full().await?;
-                    return Ok(Idempotent::Executed(Success { success: true }));
+                    return Ok(Idempotent::Executed(wanted.registered()));
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Store {
                 {
                     inbound::clear_anonymous(tx, key)?;
                 }
-                Ok(SubscriptionCreated { id: wanted.device_id.clone() })
+                Ok(SubscriptionCreated::new(wanted.device_id.clone(), wanted.user.as_ref()))
             })
         })
         .await

@@ -16,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::store::{AppNo, Outcome};
 use crate::telemetry::delivery::OTHER;
 
-/// The largest `--metrics-apps`. Each application has eight series: 4,008 at most, with those of `other`.
+/// The largest `--metrics-apps`. Each application has nine series: 4,509 at most, with those of `other`.
 pub(crate) const METRICS_APPS_MAX: usize = 500;
 
 /// The queue of one application.
@@ -69,12 +69,14 @@ struct Slot {
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     accepted: u64,
+    refused_calls: u64,
     ended: [u64; Outcome::ALL.len()],
 }
 
 impl Counts {
     fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
+        self.refused_calls += other.refused_calls;
         for (sum, count) in self.ended.iter_mut().zip(other.ended) {
             *sum += count;
         }
@@ -85,6 +87,7 @@ impl Counts {
 #[derive(Debug, Default)]
 struct Series {
     accepted: Family<AppLabel, Counter>,
+    refused_calls: Family<AppLabel, Counter>,
     ended: Family<OutcomeLabels, Counter>,
     depth: Family<AppLabel, Gauge>,
     oldest: Family<AppLabel, Gauge<f64, AtomicU64>>,
@@ -101,9 +104,11 @@ impl AppMetrics {
         if self.apps_max() == 0 {
             return;
         }
-        let Series { accepted, ended, depth, oldest } = &self.0.series;
+        let Series { accepted, refused_calls, ended, depth, oldest } = &self.0.series;
         let help = "Notifications accepted for delivery, by application";
         registry.register("app_notifications_accepted", help, accepted.clone());
+        let help = "Calls of apps and browsers refused by a rate limit, by application";
+        registry.register("app_device_calls_refused", help, refused_calls.clone());
         let help = "Deliveries that ended, by application";
         registry.register("app_deliveries", help, ended.clone());
         let help = "Deliveries without an outcome, by application; counted up to a bound";
@@ -133,6 +138,11 @@ impl AppMetrics {
     /// Counts a notification.
     pub(super) fn accepted(&self, app: AppNo) {
         self.count(app, |counts| counts.accepted += 1);
+    }
+
+    /// Counts a call of an app or a browser that was refused.
+    pub(super) fn refused_call(&self, app: AppNo) {
+        self.count(app, |counts| counts.refused_calls += 1);
     }
 
     /// Counts deliveries that ended.
@@ -200,6 +210,7 @@ impl AppMetrics {
                 drop(series.oldest.get_or_create(&label));
             }
             raise(&series.accepted.get_or_create(&label), counts.accepted);
+            raise(&series.refused_calls.get_or_create(&label), counts.refused_calls);
             for (outcome, count) in Outcome::ALL.into_iter().zip(counts.ended) {
                 let labels = OutcomeLabels { app: app.clone(), outcome: outcome.as_str() };
                 raise(&series.ended.get_or_create(&labels), count);

@@ -44,6 +44,7 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     accepted: Counter,
+    refused_calls: Family<RefusedLabel, Counter>,
     delivery: DeliveryMetrics,
     webhooks: WebhookMetrics,
     feeds: FeedMetrics,
@@ -69,6 +70,13 @@ impl Metrics {
         let accepted = Counter::default();
         let help = "Notifications accepted for delivery, without reports and replays";
         registry.register("notifications_accepted", help, accepted.clone());
+        let refused_calls = Family::default();
+        let help = "Calls of apps and browsers refused by a rate limit";
+        registry.register("device_calls_refused", help, refused_calls.clone());
+        for limit in RefusedBy::ALL {
+            // As for feeds: a rate needs an initial value.
+            drop(refused_calls.get_or_create(&RefusedLabel { limit: limit.as_str() }));
+        }
         let apps = AppMetrics::new(apps_max);
         apps.register(&mut registry);
         let delivery = DeliveryMetrics::new(apps.clone());
@@ -87,6 +95,7 @@ impl Metrics {
             requests,
             durations,
             accepted,
+            refused_calls,
             delivery,
             webhooks,
             feeds,
@@ -159,6 +168,12 @@ impl Metrics {
         self.accepted.inc();
         self.apps.accepted(app);
     }
+
+    /// Counts a call of an app or a browser that a limit refused.
+    pub(crate) fn count_refused_call(&self, app: AppNo, limit: RefusedBy) {
+        self.refused_calls.get_or_create(&RefusedLabel { limit: limit.as_str() }).inc();
+        self.apps.refused_call(app);
+    }
 }
 
 // The two formats of the metrics: the text format of Prometheus (version 0.0.4), which all
@@ -228,6 +243,37 @@ fn to_prometheus(open_metrics: &str) -> String {
         }
     }
     text
+}
+
+// Calls of apps and browsers that were refused.
+
+/// The limit that refused a call of an app or a browser, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusedBy {
+    /// The limit of one device.
+    Device,
+    /// The limits of one client address.
+    Address,
+    /// The limit of the registrations of one application.
+    Application,
+}
+
+impl RefusedBy {
+    /// All limits, in the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Device, Self::Address, Self::Application];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Address => "address",
+            Self::Application => "application",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusedLabel {
+    limit: &'static str,
 }
 
 // Metrics of feeds.

@@ -15,6 +15,7 @@ pub(crate) use log::masked;
 pub(crate) use log::start_log;
 pub(crate) use metrics::Metrics;
 pub(crate) use metrics::MetricsFormat;
+pub(crate) use metrics::RefusedBy;
 pub(crate) use metrics::RetentionMetrics;
 pub(crate) use metrics::WebhookMetrics;
 pub(crate) use metrics::{FeedMetrics, FeedResult};

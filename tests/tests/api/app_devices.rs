@@ -484,26 +484,81 @@ async fn secrets_of_apps_and_browsers_do_not_open_each_other() {
 }
 
 #[tokio::test]
-async fn apps_are_rate_limited_by_address_and_application() {
+async fn phones_behind_one_address_have_limits_of_their_own() {
     let server = TestServer::without_providers_with(|config| {
-        config.web_requests_per_minute = 6;
-        config.web_subscriptions_per_minute = 2;
+        config.web_requests_per_minute = 3;
+        config.web_address_requests_per_minute = 5;
+        config.web_subscriptions_per_minute = 4;
     });
     let app = App::on(server.await).await;
-    let mut statuses = Vec::new();
+    let mut phones = Vec::new();
     for token in ["a", "b", "c"] {
+        phones.push(app.register(token).await);
+    }
+    for (id, secret) in &phones {
+        let mut statuses = Vec::new();
+        for _ in 0..4 {
+            let path = format!("{id}/user");
+            let answer = app.call(Method::DELETE, &path, Some(secret), &Value::Null).await;
+            statuses.push(answer.status);
+        }
+        assert_eq!(statuses, [200, 200, 200, 429], "each phone alone");
+    }
+    let mut statuses = Vec::new();
+    for token in ["d", "e", "f"] {
         statuses.push(app.caller().post(DEVICES, &phone(token)).await.status);
     }
-    assert_eq!(statuses, [200, 200, 429], "registrations of the application");
-    let mut last = app.call(Method::DELETE, "x", None, &Value::Null).await;
-    assert_eq!(last.status, 401, "other calls go on");
+    assert_eq!(statuses, [200, 429, 429], "four of the application, five of the address");
+    let wrong = async || app.call(Method::DELETE, "x", Some("wrong"), &Value::Null).await;
     for _ in 0..3 {
-        last = app.call(Method::DELETE, "x", None, &Value::Null).await;
+        wrong().await.rejected(401, WRONG_SECRET);
     }
+    let last = wrong().await;
     let wait: u32 = last.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait));
     last.rejected(429, &["too many requests"]);
     app.server.caller().get("/v1/devices").await.ok();
+
+    let refused = async || {
+        let diagnostics = app.server.admin().get("/admin/v1/diagnostics").await.ok();
+        diagnostics["refused_calls"].clone()
+    };
+    let apps = app.server.admin().get("/admin/v1/apps").await.ok();
+    let expected = |address: u32, untrusted_proxy: Value| {
+        json!([{"app_id": app.server.app_id, "app_name": apps["apps"][0]["name"], "device": 3,
+            "address": address, "application": 1, "last_at": notify_tests::NOW.0,
+            "untrusted_proxy": untrusted_proxy}])
+    };
+    assert_eq!(refused().await, expected(2, Value::Null));
+    let request = app.caller().request(Method::DELETE, &format!("{DEVICES}/x"));
+    let request = request.header("x-device-secret", "wrong").header("x-forwarded-for", "192.0.2.7");
+    Response::of(request).await.rejected(429, &["too many requests"]);
+    assert_eq!(refused().await, expected(3, json!("127.0.0.1")));
+    let metrics = app.server.anonymous().get("/metrics").await.text;
+    for (limit, count) in [("device", 3), ("address", 3), ("application", 1)] {
+        let line = format!("notify_device_calls_refused_total{{limit=\"{limit}\"}} {count}");
+        assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_phone_that_registers_again_does_not_count_as_a_new_one() {
+    let server = TestServer::without_providers_with(|config| {
+        config.web_requests_per_minute = 3;
+        config.web_address_requests_per_minute = 1;
+        config.web_subscriptions_per_minute = 1;
+    });
+    let app = App::on(server.await).await;
+    let (id, secret) = app.register("a").await;
+    app.caller().post(DEVICES, &phone("b")).await.rejected(429, &["too many requests"]);
+    let mut again = phone("a2");
+    again["device_id"] = json!(id);
+    again["device_secret"] = json!(secret);
+    let expected = json!({"device_id": id, "device_secret": null});
+    for _ in 0..3 {
+        assert_eq!(app.caller().post(DEVICES, &again).await.ok(), expected);
+    }
+    app.caller().post(DEVICES, &again).await.rejected(429, &["too many requests"]);
 }
 
 const INVALID_TOKEN: &[&str] = &["user_token: is not a valid token of this application"];

@@ -279,27 +279,38 @@ async fn fields_that_a_browser_may_not_set_are_rejected() {
 }
 
 #[tokio::test]
-async fn browsers_are_rate_limited_by_address_and_application() {
+async fn browsers_are_rate_limited_by_device_address_and_application() {
     let server = TestServer::without_providers_with(|config| {
-        config.web_requests_per_minute = 6;
+        config.web_requests_per_minute = 2;
+        config.web_address_requests_per_minute = 5;
         config.web_subscriptions_per_minute = 2;
     });
     let (server, web) = open_with(server.await).await;
     let mut statuses = Vec::new();
-    for endpoint in ["a", "b", "c"] {
-        let path = format!("{web}/devices");
+    let path = format!("{web}/devices");
+    let (id, secret) = subscribed(&server, &web, "a").await;
+    for endpoint in ["b", "c"] {
         statuses.push(page(&server).post(&path, &browser(endpoint)).await.status);
     }
-    assert_eq!(statuses, [200, 200, 429], "devices that are made");
+    assert_eq!(statuses, [200, 429], "two devices of the application");
     let mut last = page(&server).get(&web).await;
     assert_eq!(last.status, 200, "other calls go on");
-    for _ in 0..3 {
+    for _ in 0..2 {
         last = page(&server).get(&web).await;
     }
     assert_eq!(last.header("access-control-allow-origin"), SITE, "the page can read it");
     let wait: u32 = last.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait));
     last.rejected(429, &["too many requests"]);
+    // The limit of the address does not concern a browser with its secret, which may also subscribe again.
+    let mut again = browser("d");
+    again["device_id"] = json!(id);
+    again["device_secret"] = json!(secret);
+    let expected = json!({"id": id, "device_secret": null});
+    for _ in 0..2 {
+        assert_eq!(page(&server).post(&path, &again).await.ok(), expected);
+    }
+    page(&server).post(&path, &again).await.rejected(429, &["too many requests"]);
 }
 
 #[tokio::test]

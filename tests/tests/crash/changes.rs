@@ -79,8 +79,12 @@ fn tagged(value: bool) -> SetTags {
 async fn make(client: &Client, seed: u64, change: Change) -> Result<Done> {
     let devices = client.devices();
     match change {
-        Change::Registers => devices.register(&phone(LATER + seed, LATER + seed)).await?,
-        Change::Swaps => devices.register(&phone(seed, 2 * LATER + seed)).await?,
+        Change::Registers => {
+            devices.register(&phone(LATER + seed, LATER + seed)).await?;
+        }
+        Change::Swaps => {
+            devices.register(&phone(seed, 2 * LATER + seed)).await?;
+        }
         Change::IsDisabled => {
             let off = RegisterDevice { push_disabled: Some(true), ..phone(seed, seed) };
             devices.register(&off).await?;

@@ -90,6 +90,30 @@ fn every_variable_is_a_setting() {
     assert!(used.contains("NOTIFY_LISTEN") && used.contains("NOTIFY_PUBLIC_URL"), "{used:?}");
 }
 
+/// Behind a proxy that is not trusted, all phones share the rate limits of one client.
+#[test]
+fn every_way_to_run_it_names_the_trusted_proxies() {
+    const SETTING: &str = "NOTIFY_TRUSTED_PROXIES";
+    for file in [
+        "compose.yaml",
+        "deploy/debian/README.Debian",
+        "deploy/debian/notify.env",
+        "deploy/helm/notify/templates/NOTES.txt",
+        "deploy/helm/notify/values.yaml",
+        "deploy/kubernetes/base/configmap.yaml",
+        "docs/self-hosting.md",
+    ] {
+        assert!(read(file).contains(SETTING), "{file}");
+    }
+    let document = read("docs/operations.md");
+    for way in ["Debian", "systemd", "A container", "Compose", "Kubernetes", "Helm"] {
+        let (_, section) = document.split_once(&format!("\n### {way}\n")).expect("a section");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let section = section.split("\n### ").next().unwrap_or_default();
+        assert!(section.contains(SETTING), "{way}");
+    }
+}
+
 /// Parses seconds such as `45` or `45s`.
 fn seconds(text: &str) -> Duration {
     let number = text.trim_end_matches('s').parse();

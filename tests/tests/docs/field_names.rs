@@ -31,7 +31,7 @@ const DOCUMENTS: [&str; 17] = [
 ];
 
 /// Names of other programs, which no source of ours contains.
-const FOREIGN: [&str; 16] = [
+const FOREIGN: [&str; 17] = [
     // PostgreSQL, Citus, PgBouncer.
     "citus_schema_distribute",
     "citus_schema_move",
@@ -47,6 +47,8 @@ const FOREIGN: [&str; 16] = [
     "messaging_optins",
     "messaging_postbacks",
     "messaging_referrals",
+    // A directive of nginx.
+    "proxy_pass",
     // A language in a spelling that is refused.
     "pt_br",
     // Tables of rpush.

@@ -41,6 +41,7 @@ impl Target {
             ["--auth-failures-per-minute", "0"],
             ["--poll-votes-per-minute", "0"],
             ["--web-requests-per-minute", "0"],
+            ["--web-address-requests-per-minute", "0"],
             ["--web-subscriptions-per-minute", "0"],
             ["--header-timeout", "1s"],
             ["--body-timeout", "1s"],

@@ -205,6 +205,7 @@ impl Visit {
             body: RequestBody::of(call.body),
             received_at: self.ctx.received_at,
             address: self.ctx.address,
+            untrusted_proxy: self.ctx.untrusted_proxy,
             request_id: self.ctx.request_id.clone(),
         };
         let of_page = set_requester(ctx.caller.requester());

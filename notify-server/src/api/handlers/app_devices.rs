@@ -1,35 +1,42 @@
 //! The API of apps for their own device, with a publishable key (`/device/v1`). The key is in the app, so
 //! everyone can read it. The secret of the device proves that a caller is the device.
 
-use http::HeaderMap;
 use notify_core::{
     AppDevice, AppDeviceRegistration, AttributeChanges, DeviceId, DeviceLimits, Enrichment,
     EnrichmentQuery, EventsAccepted, NoBody, NoQuery, PresentedUserToken, Success, Tag, WebEvent,
 };
 use uuid::Uuid;
 
+use super::own_device::{has_secret, own_device};
 use super::users::log_in_with_token;
-use super::web::{SECRET_HEADER, enrichment_of, record};
+use super::web::{enrichment_of, record};
+use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 use crate::keys::{make_device_secret, sha256};
 use crate::store::NewAppDevice;
 
-/// Path template of registrations, which have a separate rate limit.
-pub(crate) const REGISTER: &str = "/device/v1/devices";
-
 /// `POST /device/v1/devices`.
 pub(crate) async fn register(
     ctx: RequestCtx,
     registration: AppDeviceRegistration,
 ) -> Result<JsonReply<AppDevice>, ApiError> {
-    let (secret, hash) = make_device_secret();
     let credentials = registration.device.clone();
-    let is_new = credentials.is_none();
+    let existing = credentials.map(|device| (device.device_id, sha256(device.secret.as_bytes())));
+    match &existing {
+        Some((device, secret)) => {
+            if !has_secret(&ctx, device, *secret).await? {
+                return Err(ApiError::DeviceUnauthorized);
+            }
+        }
+        None => DeviceCall::of(&ctx).count_registration()?,
+    }
+    let is_new = existing.is_none();
+    let (secret, hash) = make_device_secret();
     let device = NewAppDevice {
         registration,
-        existing: credentials.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
+        existing,
         generated_id: DeviceId::from(Uuid::now_v7()),
         secret: hash,
     };
@@ -110,25 +117,6 @@ pub(crate) async fn make_secret(
     let (secret, hash) = make_device_secret();
     ctx.api.store.give_device_secret(ctx.app_no(), device_id.clone(), hash).await?;
     Ok(JsonReply::ok(AppDevice { device_id, device_secret: Some(secret) }))
-}
-
-/// The device in the path, if the request has its secret. A missing secret, a wrong one, an unknown device
-/// and a device without a secret get the same error.
-async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
-    let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
-    let secret = secret_hash(ctx.headers()).ok_or(ApiError::DeviceUnauthorized)?;
-    if ctx.api.store.is_app_device_secret(ctx.app_no(), device.clone(), secret).await? {
-        Ok(device)
-    } else {
-        Err(ApiError::DeviceUnauthorized)
-    }
-}
-
-/// The SHA-256 of the secret, if the request has exactly one.
-pub(super) fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let mut secrets = headers.get_all(&SECRET_HEADER).iter();
-    let secret = secrets.next()?;
-    secrets.next().is_none().then(|| sha256(secret.as_bytes()))
 }
 
 /// An application may use a tag to grant something. `setters` (apps, browsers) may therefore set only the tags

@@ -7,9 +7,9 @@ use aws_lc_rs::agreement::{ECDH_P256, ParsedPublicKey, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use notify_core::{
-    Device, DeviceId, DeviceList, Endpoint, Event, EventsAccepted, LIMIT_DEFAULT, ListDevices,
-    NoQuery, PageQuery, Registration, Subscription, SubscriptionCreated, Success, Tag, TagList,
-    UserId, WebSubscription,
+    Device, DeviceId, DeviceList, DeviceRegistered, Endpoint, Event, EventsAccepted, LIMIT_DEFAULT,
+    ListDevices, NoQuery, PageQuery, Registration, Subscription, SubscriptionCreated, Success, Tag,
+    TagList, UserId, WebSubscription,
 };
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use crate::store::{DeviceCondition, DeviceFilter, PageRequest, StoreError};
 pub(crate) async fn register(
     ctx: RequestCtx,
     registration: Registration,
-) -> Result<JsonReply<Success>, ApiError> {
+) -> Result<JsonReply<DeviceRegistered>, ApiError> {
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
     Ok(ctx.api.store.register_device(app, registration, at, idempotency_key).await?.into())
 }

@@ -11,10 +11,12 @@ use notify_core::{
 use url::Url;
 use uuid::Uuid;
 
-use super::app_devices::{check_tags, secret_hash};
+use super::app_devices::check_tags;
 use super::devices::check_web_subscription;
 use super::enrichments;
+use super::own_device::{has_secret, own_device};
 use super::users::log_in_with_token;
+use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -22,7 +24,7 @@ use crate::keys::{make_device_secret, sha256};
 use crate::provider_config::ProviderConfig;
 use crate::store::NewBrowser;
 
-/// Path template of subscriptions, which have a separate rate limit.
+/// Path template of subscriptions.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
 /// The header with the secret of a device.
 pub(super) const SECRET_HEADER: header::HeaderName =
@@ -30,6 +32,7 @@ pub(super) const SECRET_HEADER: header::HeaderName =
 
 /// `GET /web/v1/{app_id}`.
 pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
+    DeviceCall::of(&ctx).count_without_device()?;
     let app: AppId = ctx.web_origin().app;
     let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::WebPush).await?;
     let (id, row) = row.ok_or(ApiError::NotFound)?;
@@ -47,11 +50,20 @@ pub(crate) async fn subscribe(
     ctx: RequestCtx,
     browser: BrowserSubscription,
 ) -> Result<JsonReply<WebSubscribed>, ApiError> {
+    let existing =
+        browser.device.as_ref().map(|own| (own.device_id.clone(), sha256(own.secret.as_bytes())));
+    let is_known = match &existing {
+        Some((device, secret)) => has_secret(&ctx, device, *secret).await?,
+        None => false,
+    };
+    if !is_known {
+        DeviceCall::of(&ctx).count_registration()?;
+    }
     check_subscription(&ctx, &browser)?;
     let (secret, hash) = make_device_secret();
     let browser = NewBrowser {
         subscription: browser.subscription,
-        existing: browser.device.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
+        existing,
         generated_id: DeviceId::from(Uuid::now_v7()),
         secret: hash,
         tags: browser.tags,
@@ -158,16 +170,4 @@ pub(super) async fn enrichment_of(
         .transpose()
         .map_err(|_| ApiError::NotFound)?;
     enrichments::enrichment(ctx, notification, Some(device)).await
-}
-
-/// The device in the path, if the request has its secret. An unknown device and a wrong secret get
-/// the same error.
-async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
-    let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
-    let secret = secret_hash(ctx.headers()).ok_or(ApiError::DeviceUnauthorized)?;
-    if ctx.api.store.is_device_secret(ctx.app_no(), device.clone(), secret).await? {
-        Ok(device)
-    } else {
-        Err(ApiError::DeviceUnauthorized)
-    }
 }

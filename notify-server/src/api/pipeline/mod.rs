@@ -107,6 +107,7 @@ impl Pipeline {
         let site = self.site(port);
         let route = site.router.find(&method, request.uri().path());
         let address = self.client_addresses.address(request.headers(), peer);
+        let untrusted_proxy = self.client_addresses.untrusted_proxy(request.headers(), peer);
         let client = network(address);
         let error_format = ErrorFormat::of(&request, &request_id, site);
         let is_browser_api = site.has_api && is_below(request.uri().path(), web_origin::AREA);
@@ -141,6 +142,7 @@ impl Pipeline {
                 body,
                 received_at,
                 address,
+                untrusted_proxy,
                 request_id: request_id.to_string(),
             };
             if let Some(entry) = audit::entry_of_admin(&ctx, endpoint) {
@@ -267,6 +269,7 @@ impl Pipeline {
     /// Removes expired state of rate limits; called periodically.
     pub(crate) fn prune(&self) {
         self.rate_limits.prune();
+        self.api.device_calls.prune();
     }
 }
 

@@ -1,28 +1,21 @@
-//! Rate limits: authentication failures, votes and browser requests by client address, all other
-//! requests by API key. Failing requests never slow down requests with a valid key.
+//! Rate limits: authentication failures and votes by client address, all other requests by API key. Failing
+//! requests never slow down requests with a valid key. The calls of devices have limits of their own
+//! (`device_calls.rs`).
 //!
 //! [`ClientAddresses`] finds the address of a client behind trusted proxies.
 
-use std::hash::Hash;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota};
 use http::{HeaderMap, Method, header};
 use notify_core::KeyId;
 
 use crate::api::error::ApiError;
-use crate::api::handlers::{app_devices, poll_page, web};
+use crate::api::handlers::poll_page;
+use crate::api::limiter::Limiter;
 use crate::api::request_ctx::Caller;
 use crate::api::router::RouteMatch;
 use crate::config::{Config, Networks};
-use crate::store::AppNo;
-
-/// The number of keys in one limiter above which a check first removes the keys that have no recent
-/// requests.
-const TRACKED_MAX: usize = 100_000;
 
 /// The most wrong keys per minute from one client address at the sign-in of the console. A person types or
 /// pastes a key; nothing is locked out for longer.
@@ -34,12 +27,6 @@ pub(super) struct RateLimits {
     auth_failures: Limiter<IpAddr>,
     sign_in_failures: Limiter<IpAddr>,
     votes: Limiter<IpAddr>,
-    browser_requests: Limiter<(AppNo, IpAddr)>,
-    subscriptions: Limiter<AppNo>,
-    /// The limits of apps are those of browsers, but each counts for itself: a caller with a publishable key
-    /// cannot use up the limits of the pages of the application.
-    device_requests: Limiter<(AppNo, IpAddr)>,
-    registrations: Limiter<AppNo>,
 }
 
 impl RateLimits {
@@ -49,10 +36,6 @@ impl RateLimits {
             auth_failures: Limiter::per_minute(config.auth_failures_per_minute),
             sign_in_failures: Limiter::per_minute(SIGN_IN_FAILURES_PER_MINUTE),
             votes: Limiter::per_minute(config.poll_votes_per_minute),
-            browser_requests: Limiter::per_minute(config.web_requests_per_minute),
-            subscriptions: Limiter::per_minute(config.web_subscriptions_per_minute),
-            device_requests: Limiter::per_minute(config.web_requests_per_minute),
-            registrations: Limiter::per_minute(config.web_subscriptions_per_minute),
         }
     }
 
@@ -68,34 +51,15 @@ impl RateLimits {
     ) -> Result<(), ApiError> {
         match caller {
             Caller::App(access) => self.requests_by_key.check(&access.key),
-            Caller::Browser(origin) => {
-                let is_subscription = route.is_endpoint(&Method::POST, web::SUBSCRIBE);
-                self.check_browser(origin.web.no, client, is_subscription)
-            }
-            Caller::DeviceApp(access) => {
-                self.device_requests.check(&(access.no, client))?;
-                let is_registration = route.is_endpoint(&Method::POST, app_devices::REGISTER);
-                if is_registration { self.registrations.check(&access.no) } else { Ok(()) }
-            }
             Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
             }
+            // A call of a device is counted when the server knows whether it has the secret of the device.
+            Caller::Browser(_) | Caller::DeviceApp(_) => Ok(()),
             Caller::Anonymous | Caller::Admin(_) | Caller::Console(_) | Caller::Platform(_) => {
                 Ok(())
             }
         }
-    }
-
-    /// Checks the limit of the client first, so that a client over its own limit does not use up
-    /// the application's limit of subscriptions.
-    fn check_browser(
-        &self,
-        app: AppNo,
-        client: IpAddr,
-        is_subscription: bool,
-    ) -> Result<(), ApiError> {
-        self.browser_requests.check(&(app, client))?;
-        if is_subscription { self.subscriptions.check(&app) } else { Ok(()) }
     }
 
     /// Counts a request with missing or wrong credentials.
@@ -120,43 +84,6 @@ impl RateLimits {
         self.auth_failures.prune();
         self.sign_in_failures.prune();
         self.votes.prune();
-        self.browser_requests.prune();
-        self.subscriptions.prune();
-        self.device_requests.prune();
-        self.registrations.prune();
-    }
-}
-
-/// A rate limit for each key; `None` means that there is no limit.
-struct Limiter<K: Hash + Eq + Clone>(Option<DefaultKeyedRateLimiter<K>>);
-
-impl<K: Hash + Eq + Clone> Limiter<K> {
-    /// A limit per second; 0 is no limit.
-    fn per_second(count: u32) -> Self {
-        Self(NonZeroU32::new(count).map(Quota::per_second).map(DefaultKeyedRateLimiter::keyed))
-    }
-
-    /// A limit per minute; 0 is no limit.
-    fn per_minute(count: u32) -> Self {
-        Self(NonZeroU32::new(count).map(Quota::per_minute).map(DefaultKeyedRateLimiter::keyed))
-    }
-
-    fn check(&self, key: &K) -> Result<(), ApiError> {
-        let Some(limiter) = &self.0 else { return Ok(()) };
-        if limiter.len() > TRACKED_MAX {
-            limiter.retain_recent();
-        }
-        limiter.check_key(key).map_err(|early| {
-            let wait = early.wait_time_from(DefaultClock::default().now());
-            // Rounded up, so that a client that waits this long does not retry too early.
-            ApiError::RateLimited { retry_after_seconds: wait.as_secs() + 1 }
-        })
-    }
-
-    fn prune(&self) {
-        if let Some(limiter) = &self.0 {
-            limiter.retain_recent();
-        }
     }
 }
 
@@ -195,6 +122,12 @@ impl ClientAddresses {
             );
         }
         client.address.to_canonical()
+    }
+
+    /// The other end of the connection, if it says that it forwards a request and is not trusted to.
+    pub(super) fn untrusted_proxy(&self, headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
+        let peer = peer.to_canonical();
+        (headers.contains_key(FORWARDED_FOR) && !self.trusted.contains(peer)).then_some(peer)
     }
 }
 
@@ -260,45 +193,23 @@ mod tests {
     use super::*;
     use crate::api::server::network;
 
-    fn limits(per_minute: u32, subscriptions_per_minute: u32) -> RateLimits {
+    fn limits(per_minute: u32) -> RateLimits {
         RateLimits {
             requests_by_key: Limiter::per_second(per_minute),
             auth_failures: Limiter::per_minute(per_minute),
             sign_in_failures: Limiter::per_minute(per_minute),
             votes: Limiter::per_minute(per_minute),
-            browser_requests: Limiter::per_minute(per_minute),
-            subscriptions: Limiter::per_minute(subscriptions_per_minute),
-            device_requests: Limiter::per_minute(per_minute),
-            registrations: Limiter::per_minute(subscriptions_per_minute),
         }
     }
 
     #[test]
     fn failures_of_one_client_do_not_limit_another() {
-        let limits = limits(2, 0);
+        let limits = limits(2);
         let (bad, good) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]));
         assert!(limits.count_auth_failure(bad).is_ok() && limits.count_auth_failure(bad).is_ok());
         let refused = limits.count_auth_failure(bad).unwrap_err();
         assert!(matches!(refused, ApiError::RateLimited { retry_after_seconds: 1..=31 }));
         assert!(limits.count_auth_failure(good).is_ok());
-    }
-
-    #[test]
-    fn a_limited_browser_does_not_use_up_the_limit_of_its_application() {
-        let limits = limits(3, 4);
-        let (greedy, other) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]));
-        let allowed = |client, app| limits.check_browser(AppNo(app), client, true).is_ok();
-        assert_eq!([0; 6].map(|_| allowed(greedy, 1)), [true, true, true, false, false, false]);
-        assert_eq!([0; 2].map(|_| allowed(other, 1)), [true, false], "one of the four was left");
-        assert!(allowed(greedy, 2), "another application");
-        assert!(limits.check_browser(AppNo(1), other, false).is_ok(), "not a subscription");
-    }
-
-    #[test]
-    fn zero_is_no_limit() {
-        let limits = limits(0, 0);
-        let client = IpAddr::from([1, 1, 1, 1]);
-        assert!((0..10_000).all(|_| limits.count_auth_failure(client).is_ok()));
     }
 
     const TRUSTED: &str = "10.0.0.0/8, 192.168.1.1, 2001:db8:ffff::/48";
@@ -384,6 +295,20 @@ mod tests {
             let direct = Client { address: "1.1.1.1".parse().unwrap(), is_hidden: false };
             assert_eq!(client("1.1.1.1", &[forwarded.as_bytes()]), direct, "{hop}");
         }
+    }
+
+    #[test]
+    fn a_proxy_that_is_not_trusted_is_noticed() {
+        let addresses = ClientAddresses::new(TRUSTED.parse().unwrap());
+        let mut headers = HeaderMap::new();
+        let proxy = |headers: &HeaderMap, peer: &str| {
+            addresses.untrusted_proxy(headers, peer.parse().unwrap()).map(|proxy| proxy.to_string())
+        };
+        assert_eq!(proxy(&headers, "1.1.1.1"), None, "no proxy");
+        headers.insert(FORWARDED_FOR, http::HeaderValue::from_static("9.9.9.9"));
+        assert_eq!(proxy(&headers, "10.0.0.1"), None, "trusted");
+        assert_eq!(proxy(&headers, "1.1.1.1").as_deref(), Some("1.1.1.1"));
+        assert_eq!(proxy(&headers, "::ffff:1.1.1.1").as_deref(), Some("1.1.1.1"));
     }
 
     #[test]

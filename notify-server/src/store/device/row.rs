@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use notify_core::{
-    DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Registration, Subscription, Timestamp,
-    UserId, canonical_address,
+    DeviceDetails, DeviceId, DeviceRegistered, Endpoint, IosEnv, Platform, Registration,
+    Subscription, Timestamp, UserId, canonical_address,
 };
 use serde::Serializer;
 
@@ -63,6 +63,13 @@ pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_
 /// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
 /// later registrations that changed nothing.
 pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
+
+impl DeviceUpsert {
+    /// The answer to the registration.
+    pub(in crate::store) fn registered(&self) -> DeviceRegistered {
+        DeviceRegistered::new(&self.device_id, self.user.as_ref())
+    }
+}
 
 impl DeviceRow {
     /// Whether the device is neither disabled by the app nor reported as unregistered.

@@ -167,14 +167,20 @@ fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Open
 
 /// Reads the durability settings and the size of the schema, since other software and other
 /// installations may use the same database. The free space is unknown, since the database may be on
-/// another machine.
+/// another machine. A foreign role can log in and connect, and is neither a superuser nor a member of the
+/// server's role: it has no right to the tables, but it can take the advisory locks.
 pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
     connection
         .prepare_cached(
             "select (select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
                 where relkind = 'r' and relnamespace = quote_ident(current_schema())::regnamespace),
              current_setting('synchronous_commit'),
-             current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on'",
+             current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on',
+             (select count(*) from pg_roles other
+               where other.rolcanlogin and not other.rolsuper
+                 and has_database_privilege(other.oid, current_database(), 'connect')
+                 and not exists (select from pg_roles own where own.rolname = current_user
+                   and pg_has_role(other.oid, own.oid, 'member')))",
         )?
         .query_row([], |row| {
             let commit: String = row.get(1)?;
@@ -188,6 +194,7 @@ pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageRe
                 database_bytes: row.get::<i64>(0)?.unsigned_abs(),
                 log_bytes: 0,
                 free_bytes: None,
+                foreign_roles: Some(row.get::<i64>(3)?.unsigned_abs()),
             })
         })
 }

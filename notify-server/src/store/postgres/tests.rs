@@ -4,6 +4,7 @@ mod concurrency;
 mod migrations;
 pub(super) mod plans;
 mod pooler;
+mod roles;
 mod schemas;
 mod sets;
 mod tables;

@@ -236,6 +236,7 @@ pub(in crate::store) fn report(connection: &rusqlite::Connection) -> sql::Result
         database_bytes: pages.unsigned_abs() * page_bytes.unsigned_abs(),
         log_bytes: log.map_or(0, |log| log.len()),
         free_bytes: free_bytes(Path::new(path)),
+        foreign_roles: None,
     })
 }
 

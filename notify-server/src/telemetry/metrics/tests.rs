@@ -205,6 +205,9 @@ fn applications_beyond_the_bound_share_one_series() {
         let retry = RetryOutcome { no, result, dead, moved: None, verified: None };
         metrics.delivery().retried(ProviderKind::Apns, &[retry]);
     }
+    for app in [1, 3, 3] {
+        metrics.count_refused_call(AppNo(app), RefusedBy::Address);
+    }
     let queue = |app, open| {
         let oldest_due_age_seconds = [0.0, 1.5][usize::from(open > 3)];
         AppQueueSample { app: AppNo(app), open, oldest_due_age_seconds }
@@ -225,6 +228,7 @@ fn applications_beyond_the_bound_share_one_series() {
     };
     for (metric, values) in [
         ("notify_app_notifications_accepted_total", ["1", "2", "3"]),
+        ("notify_app_device_calls_refused_total", ["1", "0", "2"]),
         ("notify_app_queue_depth", ["0", "3", "9"]),
         ("notify_app_oldest_due_age_seconds", ["0.0", "0.0", "1.5"]),
     ] {
@@ -260,7 +264,7 @@ fn a_deleted_application_gives_its_slot_and_its_counts_away() {
 
 #[test]
 fn the_number_of_series_by_application_is_bounded() {
-    const SERIES_OF_APP: usize = 8;
+    const SERIES_OF_APP: usize = 9;
     let text_of = |apps_max: usize| {
         let metrics = Metrics::new(apps_max);
         for app in 1..=2_000 {

@@ -3,7 +3,7 @@
 use notify_core::{
     AnonymousDevices, ApiKey, AppDiagnostics, AppId, ChannelDiagnostics, Diagnostics, Feed,
     FeedStatus, IdentifierCount, IosDiagnostics, KEY_EXPIRY_NOTICE_MS, NoQuery, Platform,
-    ProviderKind, StorageDiagnostics, UnusableTokens, Webhook,
+    ProviderKind, RefusedCalls, StorageDiagnostics, UnusableTokens, Webhook,
 };
 
 use super::apps::keys_of;
@@ -12,10 +12,13 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 use crate::provider_config::ProviderConfig;
-use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, WEBHOOKS_MAX};
+use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, StoreError, WEBHOOKS_MAX};
+use crate::telemetry::RefusedBy;
 
 /// The most devices that are counted if an application may have any number.
 const ANONYMOUS_DEVICES_COUNTED_MAX: u64 = 1_000_000;
+/// The most applications whose refused calls are shown. The names of all are read for one answer.
+const REFUSED_APPS_MAX: usize = 50;
 
 /// `GET /admin/v1/diagnostics`.
 pub(crate) async fn server(
@@ -44,13 +47,38 @@ pub(crate) async fn server(
             database_bytes: storage.database_bytes,
             log_bytes: storage.log_bytes,
             free_bytes: storage.free_bytes,
+            foreign_roles: storage.foreign_roles,
         },
         certificate_not_after: api.operations.certificate_not_after(),
         clock_leap_ms: api.operations.clock_leap_ms(),
         started_at: Some(api.operations.started_at),
         servers: Some(api.operations.servers()),
         pending_erasures: Some(api.store.pending_erasures().await?),
+        refused_calls: refused_calls(&ctx).await?,
     }))
+}
+
+/// The calls of apps and browsers that were refused, by application. An application that was deleted is left
+/// out.
+async fn refused_calls(ctx: &RequestCtx) -> Result<Vec<RefusedCalls>, ApiError> {
+    let mut refused_calls = Vec::new();
+    for (app_id, refused) in ctx.api.device_calls.refused().into_iter().take(REFUSED_APPS_MAX) {
+        let app = match ctx.api.store.app(app_id).await {
+            Ok((_, app)) => app,
+            Err(StoreError::NotFound) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        refused_calls.push(RefusedCalls {
+            app_id,
+            app_name: app.name,
+            device: refused.by(RefusedBy::Device),
+            address: refused.by(RefusedBy::Address),
+            application: refused.by(RefusedBy::Application),
+            last_at: refused.last_at,
+            untrusted_proxy: refused.untrusted_proxy.map(|proxy| proxy.to_string()),
+        });
+    }
+    Ok(refused_calls)
 }
 
 /// `GET /admin/v1/apps/{id}/devices/diagnostics`.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
-use notify_core::{Platform, Success, Timestamp};
+use notify_core::{DeviceRegistered, Platform, Timestamp};
 
 use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::inbound::may_be_anonymous;
@@ -31,7 +31,7 @@ pub(in crate::store) struct RegisterDevice {
 }
 
 impl WriteSet for RegisterDevice {
-    type Answer = Idempotent<Success>;
+    type Answer = Idempotent<DeviceRegistered>;
     const KIND: SetKind = SetKind::Register;
     const OPERATION: Operation = Operation::RegisterDevice;
 
@@ -50,7 +50,7 @@ impl WriteSet for RegisterDevice {
             if let Registered::Unchanged(key) = registered {
                 self.seen.record(key, self.at);
             }
-            Ok(Success { success: true })
+            Ok(self.wanted.registered())
         })
     }
 
@@ -314,9 +314,13 @@ impl<'a> Set<'a> {
     }
 
     /// The result of each registration.
-    fn answers(&self) -> Vec<Option<Idempotent<Success>>> {
-        let answer = || Idempotent::Executed(Success { success: true });
-        self.statuses.iter().map(|status| (*status == Status::Done).then(answer)).collect()
+    fn answers(&self) -> Vec<Option<Idempotent<DeviceRegistered>>> {
+        let rows = self.rows.iter().zip(&self.statuses);
+        let answers = rows.map(|(row, status)| {
+            let is_done = *status == Status::Done;
+            is_done.then(|| Idempotent::Executed(row.wanted.registered()))
+        });
+        answers.collect()
     }
 }
 
