@@ -290,8 +290,14 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         }
         Error::Connect { .. } if tls_problem(&root_cause(error)).is_some() => {
             let problem = tls_problem(&root_cause(error)).unwrap_or_default();
-            vec![format!("cannot connect to {server}: {problem}")]
+            let through = notify_client::proxy_of(server)
+                .map_or_else(String::new, |proxy| format!(" (through the proxy {proxy})"));
+            vec![format!("cannot connect to {server}{through}: {problem}")]
         }
+        Error::Connect { .. } if notify_client::proxy_of(server).is_some() => vec![format!(
+            "{error}; HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names the proxy, and NO_PROXY lists the hosts \
+             that are reached without it"
+        )],
         Error::Connect { .. } => vec![format!(
             "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
         )],
@@ -323,7 +329,12 @@ fn path_of(server: &str) -> Option<&str> {
 }
 
 fn not_notify_hint(server: &str) -> String {
-    format!("; is {server} a Notify server?")
+    match notify_client::proxy_of(server) {
+        Some(proxy) => format!(
+            "; did the proxy {proxy} answer (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY), or is {server} no Notify server?"
+        ),
+        None => format!("; is {server} a Notify server?"),
+    }
 }
 
 /// Whether the response to a TLS handshake is not TLS. The server then probably serves plain http.
@@ -483,9 +494,9 @@ mod tests {
             let problem = tls_problem(cause).unwrap();
             assert!(problem.contains(words), "{cause}: {problem}");
             let source = io::Error::other(cause).into();
-            let error = Error::Connect { origin: "https://a".to_owned(), source };
-            let line = format!("cannot connect to https://a: {problem}");
-            assert_eq!(Failure::from(error).lines(Some("https://a")), [line]);
+            let error = Error::Connect { origin: "https://localhost".to_owned(), source };
+            let line = format!("cannot connect to https://localhost: {problem}");
+            assert_eq!(Failure::from(error).lines(Some("https://localhost")), [line]);
         }
         assert_eq!(tls_problem("Connection refused (os error 111)"), None);
     }
