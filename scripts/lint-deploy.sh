@@ -82,6 +82,10 @@ python3 scripts/compare-manifests.py "$scratch/several.yaml" "$scratch/helm-post
 # Kubernetes has no schema of this kind.
 helm template notify "$chart" --values "$chart/ci/sqlite-values.yaml" --set serviceMonitor.enabled=true |
   grep -x "kind: ServiceMonitor" >/dev/null
+helm template notify "$chart" --values "$chart/ci/sqlite-values.yaml" --set egressProxy.secretName=proxy \
+  >"$scratch/helm-proxy.yaml"
+kubernetes-validate --strict --quiet "$scratch/helm-proxy.yaml"
+grep "port: 3128" "$scratch/helm-proxy.yaml" >/dev/null
 # The schema of the values refuses mistakes, each with the first values that they are a mistake in.
 while read -r name mistake; do
   if helm template notify "$chart" --values "$chart/ci/$name-values.yaml" --set "$mistake" \
@@ -98,6 +102,7 @@ sqlite replicas=2
 sqlite autoscaling.enabled=true
 sqlite replica=1
 sqlite settings.NOTIFY_MASTER_KEY=x
+sqlite settings.NOTIFY_EGRESS_PROXY=http://x:3128
 sqlite settings.rate-limit=1
 sqlite settings.NOTIFY_ADMIN_LISTEN=0.0.0.0:9090
 sqlite settings.NOTIFY_CONSOLE_LISTEN=0.0.0.0:9090

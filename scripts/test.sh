@@ -72,6 +72,8 @@ need_postgres() {
     apt_install postgresql
   fi
 }
+# Tests send through it. Debian starts it as a service, which the tests do not use.
+need_squid() { [ -x /usr/sbin/squid ] || command -v squid >/dev/null || apt_install squid; }
 # A test opens a database behind it. Debian puts it into /usr/sbin.
 need_pgbouncer() { [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || apt_install pgbouncer; }
 # Tests fill a small disk that they mount in a namespace (util-linux), and make system calls fail (strace).
@@ -97,7 +99,7 @@ store_needs() { need_compiler; need_postgres; need_pgbouncer; }
 simulation_needs() { need_compiler; need_postgres; }
 e2e_needs() {
   need_compiler; need_curl; need_postgres; need_bad_disks; need_systemd; need_python; need_npm
-  need_reverse_proxies
+  need_reverse_proxies; need_squid
 }
 browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; need_npm; }
 dependencies_needs() { need_compiler; }

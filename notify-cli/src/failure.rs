@@ -288,12 +288,21 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
                 "cannot connect to {server}: the server does not use TLS; does it serve http://?"
             )]
         }
-        Error::Connect { .. } => vec![match tls_problem(&root_cause(error)) {
-            Some(problem) => format!("cannot connect to {server}: {problem}"),
-            None => format!(
-                "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
-            ),
-        }],
+        Error::Connect { .. } => {
+            let proxy = notify_client::proxy_of(server);
+            let through =
+                proxy.as_ref().map_or_else(String::new, |proxy| format!(" (through the proxy {proxy})"));
+            vec![match (tls_problem(&root_cause(error)), proxy) {
+                (Some(problem), _) => format!("cannot connect to {server}{through}: {problem}"),
+                (None, Some(_)) => format!(
+                    "{error}; HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names the proxy, and NO_PROXY lists the \
+                     hosts that are reached without it"
+                ),
+                (None, None) => format!(
+                    "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
+                ),
+            }]
+        }
         Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
         Error::Transport { .. } if is_tls_response(error) => {
             vec![format!("{error}; does it serve https://?")]
@@ -322,7 +331,12 @@ fn path_of(server: &str) -> Option<&str> {
 }
 
 fn not_notify_hint(server: &str) -> String {
-    format!("; is {server} a Notify server?")
+    match notify_client::proxy_of(server) {
+        Some(proxy) => format!(
+            "; did the proxy {proxy} answer (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY), or is {server} no Notify server?"
+        ),
+        None => format!("; is {server} a Notify server?"),
+    }
 }
 
 /// Whether the response to a TLS handshake is not TLS. The server then probably serves plain http.
@@ -482,9 +496,9 @@ mod tests {
             let problem = tls_problem(cause).unwrap();
             assert!(problem.contains(words), "{cause}: {problem}");
             let source = io::Error::other(cause).into();
-            let error = Error::Connect { origin: "https://a".to_owned(), source };
-            let line = format!("cannot connect to https://a: {problem}");
-            assert_eq!(Failure::from(error).lines(Some("https://a")), [line]);
+            let error = Error::Connect { origin: "https://localhost".to_owned(), source };
+            let line = format!("cannot connect to https://localhost: {problem}");
+            assert_eq!(Failure::from(error).lines(Some("https://localhost")), [line]);
         }
         assert_eq!(tls_problem("Connection refused (os error 111)"), None);
     }

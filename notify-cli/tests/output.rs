@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Fixture, ID, response};
+use common::{Fixture, ID, finish, response};
 use serde_json::json;
 
 fn device(id: &str) -> serde_json::Value {
@@ -819,4 +819,42 @@ async fn help_lists_the_environment_variables() {
         let run = common::finish(fixture.offline(&["completions", shell])).assert_success();
         assert!(run.stdout.contains("devices"), "{shell}");
     }
+}
+
+/// A proxy takes no part in calls of this machine, and errors of all other calls name it, without its credentials.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_proxy_and_it_is_never_used_for_this_machine() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let proxy_url = format!("http://ada:geheim@{closed}");
+    let with_proxy = |fixture: &Fixture, server: Option<&str>, url: &str| {
+        let mut command = fixture.command(&["--retries", "0", "devices", "get", "a"]);
+        command.env("HTTP_PROXY", url).env("HTTPS_PROXY", url);
+        if let Some(server) = server {
+            command.env("NOTIFY_URL", server);
+        }
+        finish(command)
+    };
+    let fixture = Fixture::with_body(json!({ "id": "a" })).await;
+    with_proxy(&fixture, None, &proxy_url);
+    assert_eq!(fixture.requests().await.len(), 1, "the server on this machine was asked");
+
+    for server in ["http://push.example", "https://push.example"] {
+        let run = with_proxy(&fixture, Some(server), &proxy_url);
+        let begin = format!("error: cannot connect to {server} (through the proxy {closed}): ");
+        assert!(run.stderr.starts_with(&begin), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("NO_PROXY") && !run.stderr.contains("geheim"),
+            "{}",
+            run.stderr
+        );
+    }
+
+    // The proxy itself answers.
+    let refusing = Fixture::with_responses(vec![wiremock::ResponseTemplate::new(407)]).await;
+    let run = with_proxy(&fixture, Some("http://push.example"), &refusing.server.uri());
+    let proxy = refusing.server.address();
+    assert!(run.stderr.contains("status 407"), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("did the proxy {proxy} answer")), "{}", run.stderr);
 }

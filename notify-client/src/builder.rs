@@ -142,6 +142,11 @@ macro_rules! http_client {
             .timeout(settings.timeout)
             .user_agent(settings.user_agent.as_str())
             .redirect(reqwest::redirect::Policy::none());
+        let builder = if $crate::proxy::is_loopback(&$config.base_url) {
+            builder.no_proxy()
+        } else {
+            builder
+        };
         #[cfg(any(feature = "rustls", feature = "native-tls"))]
         let builder = {
             let mut certificates = Vec::new();

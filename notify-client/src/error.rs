@@ -8,6 +8,8 @@ use std::time::Duration;
 use notify_core::Violations;
 use url::Url;
 
+use crate::proxy::proxy_to;
+
 /// Longest `Retry-After` that a client waits for. If the server asks for a longer delay, the call ends
 /// with the error, which contains the delay.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
@@ -106,7 +108,7 @@ pub enum Error {
     /// The connection failed to open; no request was sent.
     #[error("cannot connect to {origin}{}", cause_suffix(&**source))]
     Connect {
-        /// The server: scheme, host and port.
+        /// The server: scheme, host and port. If there is a proxy, its host and port follow in parentheses.
         origin: String,
         /// The cause.
         #[source]
@@ -115,7 +117,7 @@ pub enum Error {
     /// The response was not complete in time. The server may have executed the call.
     #[error("{origin} did not answer in time")]
     Timeout {
-        /// The server: scheme, host and port.
+        /// The server: scheme, host and port. If there is a proxy, its host and port follow in parentheses.
         origin: String,
         /// The cause.
         #[source]
@@ -124,7 +126,7 @@ pub enum Error {
     /// The connection was lost. The server may have executed the call.
     #[error("the connection to {origin} failed{}", cause_suffix(&**source))]
     Transport {
-        /// The server: scheme, host and port.
+        /// The server: scheme, host and port. If there is a proxy, its host and port follow in parentheses.
         origin: String,
         /// The cause.
         #[source]
@@ -257,8 +259,13 @@ impl Error {
     }
 }
 
+/// The server, and the proxy on the way to it.
 fn origin(base: &Url) -> String {
-    base.origin().ascii_serialization()
+    let origin = base.origin().ascii_serialization();
+    match proxy_to(base) {
+        Some(proxy) => format!("{origin} (through the proxy {proxy})"),
+        None => origin,
+    }
 }
 
 /// The end of a message: `: ` and the innermost cause. The outer causes only name layers of the HTTP

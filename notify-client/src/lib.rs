@@ -75,6 +75,7 @@ pub mod fuzzing {
 }
 mod handle;
 mod page;
+mod proxy;
 mod query;
 mod request;
 mod resources;
@@ -90,6 +91,7 @@ pub use client::Client;
 pub use error::{Error, KeyKind, RETRY_AFTER_MAX};
 pub use notify_core;
 pub use page::{Page, Pages};
+pub use proxy::proxy_of;
 pub use resources::{
     Admin, Campaigns, Devices, EnrichmentResponse, Enrichments, Events, Feeds, Notifications,
     Polls, Readiness, Segments, Server, Statistics, Subscriptions, Tags, Users, Webhooks,

@@ -89,9 +89,13 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Generates all keys and certificates; with `uses_fixed_rsa_key` all but the RSA key. The certificate names
-    /// `listen` and the loopback addresses.
-    pub(crate) fn generate(listen: IpAddr, uses_fixed_rsa_key: bool) -> Result<Self, SandboxError> {
-        let (ca_pem, tls) = Certificates::generate(listen)?;
+    /// `listen`, the loopback addresses and `host`.
+    pub(crate) fn generate(
+        listen: IpAddr,
+        host: Option<&str>,
+        uses_fixed_rsa_key: bool,
+    ) -> Result<Self, SandboxError> {
+        let (ca_pem, tls) = Certificates::generate(listen, host)?;
         let rsa = if uses_fixed_rsa_key { fixed_rsa_key()? } else { rsa_key()?.clone() };
         Ok(Self {
             ca_pem,
@@ -221,7 +225,10 @@ type Authority = Issuer<'static, KeyPair>;
 
 impl Certificates {
     /// Generates the certificates. Returns the trusted authority's certificate as PEM with them.
-    pub(crate) fn generate(listen: IpAddr) -> Result<(String, Self), SandboxError> {
+    pub(crate) fn generate(
+        listen: IpAddr,
+        host: Option<&str>,
+    ) -> Result<(String, Self), SandboxError> {
         let (ca_pem, authority) = generate_authority("Notify sandbox CA")?;
         let (_, unknown_authority) = generate_authority("Unknown CA")?;
         let mut names = vec![
@@ -232,6 +239,7 @@ impl Certificates {
         if !listen.is_loopback() && !listen.is_unspecified() {
             names.push(listen.to_string());
         }
+        names.extend(host.map(str::to_owned));
         let leaf = CertificateParams::new(names)?;
         let mut expired = leaf.clone();
         expired.not_before = rcgen::date_time_ymd(EXPIRED_YEAR - 1, 1, 1);

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
+use jiff::fmt::rfc2822::DateTimePrinter;
+use notify_core::Timestamp;
 use serde_json::Value;
 
 use crate::request_log::{CountKey, ReceivedRequest, logged_headers};
@@ -211,7 +213,7 @@ impl Context<'_> {
 /// Routes a request by its path and returns the reaction to it.
 pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
     let path = ctx.request.head.uri.path();
-    let reaction = if let Some(rest) = strip_route(path, "/apns") {
+    let mut reaction = if let Some(rest) = strip_route(path, "/apns") {
         apns::handle(ctx, Environment::Production, rest)
     } else if let Some(rest) = strip_route(path, "/apns-sandbox") {
         apns::handle(ctx, Environment::Sandbox, rest)
@@ -232,6 +234,10 @@ pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
     } else {
         Reaction::respond(empty(404))
     };
+    if let TransportAction::Respond(response) = &mut reaction.action {
+        let now = http_date(ctx.state.clock.now());
+        response.headers_mut().entry(header::DATE).or_insert(now);
+    }
     let is_processed = matches!(
         reaction.action,
         TransportAction::Respond(_) | TransportAction::Silence | TransportAction::Reset
@@ -240,6 +246,13 @@ pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
         ctx.conn.processed.fetch_max(ctx.request.stream, Ordering::Relaxed);
     }
     reaction
+}
+
+/// A time in the form of HTTP (RFC 9110 section 5.6.7).
+fn http_date(at: Timestamp) -> HeaderValue {
+    let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap_or_default();
+    HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// Whether a connection whose first request has this `head` gets the full stream limit at once. Only

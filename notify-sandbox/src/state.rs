@@ -42,6 +42,8 @@ pub struct SandboxConfig {
     /// Whether the service account of FCM has the RSA key that is part of this crate. Generating one takes up
     /// to a second of CPU time in each process.
     pub uses_fixed_rsa_key: bool,
+    /// The host in the urls of the sandbox, if clients reach it by a name; the listening address by default.
+    pub host: Option<String>,
     /// The clock of the sandbox.
     pub clock: Clock,
     /// The initial settings.
@@ -56,6 +58,7 @@ impl Default for SandboxConfig {
             connections_max: Semaphore::MAX_PERMITS,
             body_bytes_max: BODY_BYTES_MAX,
             uses_fixed_rsa_key: false,
+            host: None,
             clock: Clock::default(),
             settings: Settings::default(),
         }
@@ -204,13 +207,18 @@ pub(crate) struct SandboxState {
 
 impl SandboxState {
     pub(crate) fn new(address: SocketAddr, config: SandboxConfig) -> Result<Self, SandboxError> {
+        let host = config.host.as_deref();
+        let place = match host {
+            Some(host) => format!("{host}:{}", address.port()),
+            None => connectable_address(address).to_string(),
+        };
         Ok(Self {
             address,
-            origin: format!("https://{}", connectable_address(address)),
+            origin: format!("https://{place}"),
             serves_control: config.serves_control,
             body_bytes_max: config.body_bytes_max,
             connection_permits: Arc::new(Semaphore::new(config.connections_max)),
-            credentials: Credentials::generate(address.ip(), config.uses_fixed_rsa_key)?,
+            credentials: Credentials::generate(address.ip(), host, config.uses_fixed_rsa_key)?,
             clock: config.clock,
             log: RequestLog::new(config.log_entries_max),
             rules: Rules::default(),

@@ -33,7 +33,7 @@ use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::erasure::ErasureWorker;
 use crate::operations::{Operations, Readiness};
-use crate::outbound::Outbound;
+use crate::outbound::{EgressProxy, Outbound};
 use crate::playground;
 use crate::provider_source::DatabaseTokenStore;
 use crate::provider_source::StoredProviders;
@@ -127,7 +127,7 @@ impl App {
         let console_listener = listen_apart("console-listen", console_listen).await?;
         let config = Arc::new(config);
         let trusted_clock = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
-        let outbound = Outbound::new(config.allow_private_networks);
+        let outbound = Outbound::new(config.allow_private_networks).through(egress_proxy(&config));
         let metrics = Arc::new(Metrics::new(config.metrics_apps));
         let apps_max = u32::try_from(config.metrics_apps).unwrap_or(u32::MAX);
         if apps_max > 0 {
@@ -385,6 +385,12 @@ async fn listen_apart(
 fn tls_files(config: &Config) -> Option<TlsFiles> {
     let (certificate, key) = (config.tls_cert.clone()?, config.tls_key.clone()?);
     Some(TlsFiles { certificate, key })
+}
+
+fn egress_proxy(config: &Config) -> Option<EgressProxy> {
+    let url = config.egress_proxy.clone()?;
+    tracing::info!("outgoing connections use the proxy {url}");
+    Some(EgressProxy::new(url, config.no_proxy.clone()))
 }
 
 fn stored_providers(

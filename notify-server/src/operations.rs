@@ -72,6 +72,12 @@ impl Operations {
         u64::try_from(self.trusted_clock.leap().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// How far the clock is ahead of the providers', in milliseconds; negative if it is behind. `None` before the
+    /// first response of a provider.
+    pub(crate) fn clock_ahead_ms(&self) -> Option<i64> {
+        self.providers.providers.remote_time().ms_behind(self.clock.wall())
+    }
+
     /// The text of `/metrics`. Requests within a second share one sample.
     pub(crate) async fn metrics(&self, format: MetricsFormat) -> String {
         let sample = {

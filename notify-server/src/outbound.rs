@@ -1,26 +1,33 @@
-//! The guard for outgoing connections to urls that users supply, such as feeds, webhooks and the
-//! endpoints of browsers. It checks the url, and when the server connects, the addresses to which
-//! the host name resolves.
+//! The way out: outgoing connections, and the guard for those to urls that users supply, such as feeds,
+//! webhooks and the endpoints of browsers. The guard checks the url, and when the server connects,
+//! the addresses to which the host name resolves.
 //!
 //! A name is resolved once for each connection, and the server connects to the address that was
-//! checked. So a name that changes its address between the check and the connection (DNS rebinding)
-//! does not get around the guard.
+//! checked, itself or through the proxy. So a name that changes its address between the check and the
+//! connection (DNS rebinding) does not get around the guard.
 //!
 //! Urls that an administrator configures are not checked.
 
+mod client;
+mod dial;
+mod no_proxy;
+mod proxy;
 mod retry_after;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use client::{HttpClient, RequestError, next_chunk};
+pub(crate) use dial::{DialError, Stream};
+pub(crate) use no_proxy::NoProxy;
+pub(crate) use proxy::{EgressProxy, ProxyProblem, ProxyUrl, ProxyUrlError};
 pub(crate) use retry_after::retry_after;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use notify_core::EgressProxyDiagnostics;
 use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
@@ -94,11 +101,12 @@ enum Policy {
     PublicAnd(IpAddr),
 }
 
-/// The guard: decides to which urls and addresses the server may connect.
+/// The way out: decides to which urls and addresses the server may connect, and connects.
 #[derive(Clone)]
 pub(crate) struct Outbound {
     policy: Policy,
     resolver: Arc<dyn Resolver>,
+    proxy: Option<Arc<EgressProxy>>,
 }
 
 impl std::fmt::Debug for Outbound {
@@ -108,11 +116,30 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// A guard that uses the system's resolver.
+    /// A way out without a proxy that uses the system's resolver.
     #[must_use]
     pub(crate) fn new(allow_private_networks: bool) -> Self {
         let policy = if allow_private_networks { Policy::Any } else { Policy::Public };
-        Self { policy, resolver: Arc::new(SystemResolver) }
+        Self { policy, resolver: Arc::new(SystemResolver), proxy: None }
+    }
+
+    /// The same way out through a proxy.
+    #[must_use]
+    pub(crate) fn through(self, proxy: Option<EgressProxy>) -> Self {
+        Self { proxy: proxy.map(Arc::new), ..self }
+    }
+
+    /// The same way out for urls that an administrator configured, whose addresses are not checked.
+    #[must_use]
+    pub(crate) fn unguarded(&self) -> Self {
+        Self { policy: Policy::Any, ..self.clone() }
+    }
+
+    /// The proxy and its last failure, for operators; `None` without a proxy.
+    pub(crate) fn proxy_diagnostics(&self) -> Option<EgressProxyDiagnostics> {
+        let proxy = self.proxy.as_ref()?;
+        let failure = proxy.failure().map(|failure| failure.to_string());
+        Some(EgressProxyDiagnostics { address: proxy.place().to_owned(), failure })
     }
 
     /// Parses a url that a user supplied. Addresses are recognized in all notations of the URL
@@ -282,39 +309,6 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-// The HTTP client for urls that users supply. The guard checks every name, redirects are not
-// followed automatically, no proxy is used, and no connection is kept between requests.
-
-/// Longest time to connect, TLS included.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A resolver for `reqwest` that returns only the addresses that the guard allows. `reqwest` does
-/// not call the resolver for a host that is an address. The guard checks such a host when it parses
-/// the url.
-pub(crate) struct Guarded(pub(crate) Outbound);
-
-impl Resolve for Guarded {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            // Port 0 means the url's port.
-            let addresses = guard.addresses(name.as_str(), 0).await?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
-/// The reason why the guard allowed no address, if that is the cause of an error.
-pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
-    let mut cause: &(dyn std::error::Error + 'static) = error;
-    loop {
-        if let Some(unreachable) = cause.downcast_ref() {
-            return Some(unreachable);
-        }
-        cause = cause.source()?;
-    }
-}
-
 /// The system's root certificates. Certificates that rustls cannot parse are skipped, because some
 /// systems contain such certificates. They are read once per process, because that takes a while.
 pub(crate) fn system_roots() -> RootCertStore {
@@ -336,24 +330,4 @@ pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
         .expect("aws-lc-rs has the default protocol versions")
         .with_root_certificates(roots)
         .with_no_client_auth()
-}
-
-/// A builder of an HTTP/1.1 client without proxies and redirects. It does not check addresses: for
-/// hosts that users name, set [`Guarded`] as its resolver.
-pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .http1_only()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-}
-
-/// A client behind the guard that trusts the system's roots.
-pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
-    plain_client(trusting(system_roots()))
-        .dns_resolver(Guarded(guard.clone()))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_max_idle_per_host(0)
-        .build()
-        .expect("a client with a TLS configuration can be built")
 }

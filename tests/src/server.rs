@@ -143,6 +143,11 @@ impl TestServer {
         server
     }
 
+    /// Starts a server without providers on the machine's clock, with changed settings.
+    pub async fn unconfigured_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::launch(Backend::chosen(), None, change).await
+    }
+
     /// Starts a server without providers, on a clock that the test moves.
     pub async fn without_providers() -> Self {
         Self::without_providers_with(|_| {}).await

@@ -189,7 +189,8 @@ async fn diagnostics_are_read() {
         "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],
         "storage": {"backend": "sqlite", "journal_mode": "wal", "synchronous": "full",
             "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
-        "certificate_not_after": 5, "clock_leap_ms": 7, "started_at": 3, "servers": 2,
+        "certificate_not_after": 5, "clock_leap_ms": 7, "clock_ahead_ms": -3,
+        "egress_proxy": {"address": "proxy.example:3128", "failure": null}, "started_at": 3, "servers": 2,
     });
     let server = Server::with_body(diagnostics.clone()).await;
     let read = server.client().admin().diagnostics().await.unwrap();

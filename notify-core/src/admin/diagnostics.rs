@@ -39,6 +39,13 @@ pub struct Diagnostics {
     /// While this is greater than 0, the server deletes no rows because of their age.
     #[serde(default)]
     pub clock_leap_ms: u64,
+    /// How far the server's clock is ahead of the providers', in milliseconds, as of their last response; negative
+    /// if it is behind; null before the first response. A provider's time has whole seconds.
+    #[serde(default)]
+    pub clock_ahead_ms: Option<i64>,
+    /// The proxy of outgoing connections; null without one.
+    #[serde(default)]
+    pub egress_proxy: Option<EgressProxyDiagnostics>,
     /// When this server started, unix ms. Absent in answers of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -76,6 +83,16 @@ pub struct RefusedCalls {
     /// The proxy that forwarded the last of those refused calls that came through a proxy which is not in
     /// `--trusted-proxies`; null if none did. All clients behind it count as one address.
     pub untrusted_proxy: Option<String>,
+}
+
+/// The proxy through which the server sends everything out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EgressProxyDiagnostics {
+    /// Host and port, without credentials.
+    pub address: String,
+    /// Why the last connection failed, if the proxy was the cause; otherwise null.
+    pub failure: Option<String>,
 }
 
 /// Ids of erased devices and users that stored requests may still contain.

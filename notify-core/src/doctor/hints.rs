@@ -1,6 +1,7 @@
 //! Remedies for providers that fail a check. New credentials help only if the provider refused the current
 //! ones. A provider that cannot be reached has not checked them.
 
+use super::clock;
 use crate::ProviderKind;
 
 /// The parts of a detail by which the server reports that a provider did not respond.
@@ -16,9 +17,6 @@ const NO_RESPONSE: [&str; 9] = [
     "did not answer in time",
 ];
 
-/// The part of a detail by which the server reports that its clock differs from the provider's.
-const WRONG_CLOCK: &str = "this server's clock is";
-
 /// Why a check failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
@@ -32,6 +30,8 @@ enum Cause {
     Unreachable,
     /// The provider responded, but cannot check the credentials now.
     Temporary,
+    /// The egress proxy makes no connection.
+    Proxy,
     /// The provider refuses the credentials, and the server's clock is wrong.
     Clock,
 }
@@ -57,13 +57,14 @@ pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) 
                 .to_owned()
         }
         Cause::Temporary => "the provider is busy: check again later".to_owned(),
-        Cause::Clock => {
-            "set the clock of the server's machine (NTP; `timedatectl` shows its state): the \
-             provider refuses tokens of a wrong clock, and the keys may be right"
-                .to_owned()
-        }
+        Cause::Clock => clock::HINT.to_owned(),
+        Cause::Proxy => format!("{PROXY_HINT}; the keys were not checked"),
     }
 }
+
+/// The remedy for an egress proxy that makes no connection.
+pub(super) const PROXY_HINT: &str = "check the server's --egress-proxy (NOTIFY_EGRESS_PROXY, or HTTPS_PROXY) and \
+    NO_PROXY, and that the rules of the proxy allow CONNECT to the providers (port 443)";
 
 /// The remedy for refused credentials; `app` is the argument of `--app`.
 pub(super) fn for_credentials(provider: ProviderKind, app: &str) -> String {
@@ -105,7 +106,10 @@ fn cause(provider: ProviderKind, detail: &str) -> Cause {
         return Cause::AppSecret;
     }
     if detail.contains("credentials are refused") {
-        return if detail.contains(WRONG_CLOCK) { Cause::Clock } else { Cause::Credentials };
+        return if detail.contains(clock::WRONG_CLOCK) { Cause::Clock } else { Cause::Credentials };
+    }
+    if detail.contains("proxy_failed") {
+        return Cause::Proxy;
     }
     if contains_any(&["tls_failed", "certificate", "no_root_certificates"]) {
         return Cause::Certificate;
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn new_credentials_are_the_remedy_only_for_refused_ones() {
-        use Cause::{AppSecret, Certificate, Clock, Credentials, Temporary, Unreachable};
+        use Cause::{AppSecret, Certificate, Clock, Credentials, Proxy, Temporary, Unreachable};
         use ProviderKind::{Apns, Fcm, Messenger, Telegram};
         let no_answer = "the provider could not answer: ";
         for (provider, detail, expected) in [
@@ -143,6 +147,9 @@ mod tests {
             ),
             (Fcm, &format!("{no_answer}connect_failed: failed to lookup address"), Unreachable),
             (Fcm, "the provider did not answer in time", Unreachable),
+            (Fcm, &format!("{no_answer}connect_failed: the proxy p:1 does not reach"), Unreachable),
+            (Apns, &format!("{no_answer}proxy_failed: the proxy p:1 refuses"), Proxy),
+            (Fcm, &format!("{no_answer}proxy_failed: the proxy p:1: a certificate"), Proxy),
             (
                 Fcm,
                 &format!("{no_answer}tls_failed: invalid peer certificate: UnknownIssuer"),

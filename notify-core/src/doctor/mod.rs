@@ -5,11 +5,13 @@
 
 mod app;
 mod channel;
+mod clock;
 mod content;
 mod finding;
 mod hints;
 mod server;
 
 pub use self::app::{AppFacts, AppName, AppState, ProviderFacts, check_app};
+pub use self::clock::clock_difference;
 pub use self::finding::{Finding, Status, Unavailable};
 pub use self::server::{ServerFacts, check_server, hint_for_obstacle};

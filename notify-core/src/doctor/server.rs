@@ -1,9 +1,11 @@
 //! Checks of the server: health, storage, public url, certificate and clock.
 
+use super::clock::check_provider_clock;
+use super::hints::PROXY_HINT;
 use super::{Finding, Unavailable};
 use crate::{
-    Diagnostics, PendingErasures, RefusedCalls, StorageDiagnostics, Timestamp, address, pluralize,
-    time::DAY_MS,
+    Diagnostics, EgressProxyDiagnostics, PendingErasures, RefusedCalls, StorageDiagnostics, Timestamp,
+    address, pluralize, time::DAY_MS,
 };
 
 /// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
@@ -54,6 +56,8 @@ fn check_diagnostics(diagnostics: &Diagnostics) -> Vec<Finding> {
     findings.push(check_public_url(&diagnostics.public_url));
     findings.extend(check_certificate(diagnostics.certificate_not_after, diagnostics.at));
     findings.extend(check_clock_jump(diagnostics.clock_leap_ms));
+    findings.extend(check_provider_clock(diagnostics.clock_ahead_ms));
+    findings.extend(diagnostics.egress_proxy.as_ref().map(check_egress_proxy));
     findings.extend(
         diagnostics.pending_erasures.and_then(|pending| check_erasures(pending, diagnostics.at)),
     );
@@ -104,6 +108,18 @@ fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
     let hint = "if the clock is right, run `notify-server confirm-clock` on the server's machine; if \
                 not, set it and restart the server";
     Some(Finding::failed("clock leap", "", detail).with_hint(hint))
+}
+
+/// Checks that the last connection did not fail because of the proxy.
+fn check_egress_proxy(proxy: &EgressProxyDiagnostics) -> Finding {
+    const CHECK: &str = "egress proxy";
+    match &proxy.failure {
+        Some(failure) => Finding::failed(CHECK, "", failure).with_hint(PROXY_HINT),
+        None => {
+            let detail = format!("outgoing connections use the proxy {}", proxy.address);
+            Finding::passed(CHECK, "", detail)
+        }
+    }
 }
 
 /// A finding if ids of erased devices and users are still being removed from stored requests.
@@ -405,6 +421,8 @@ mod tests {
             },
             certificate_not_after: None,
             clock_leap_ms: 0,
+            clock_ahead_ms: None,
+            egress_proxy: None,
             started_at: None,
             servers: None,
             pending_erasures: None,
@@ -412,6 +430,19 @@ mod tests {
         };
         let (storage, url) = (("storage", true), ("public url", true));
         assert_eq!(checks(Ok(diagnostics.clone())), [("work", true), storage, url]);
+        for (failure, is_ok) in
+            [(None, true), (Some("the proxy a.example:3128 fails".to_owned()), false)]
+        {
+            let proxy = EgressProxyDiagnostics { address: "a.example:3128".to_owned(), failure };
+            let with_proxy = Diagnostics {
+                egress_proxy: Some(proxy),
+                clock_ahead_ms: Some(1_000),
+                ..diagnostics.clone()
+            };
+            let expected =
+                [("work", true), storage, url, ("provider clock", true), ("egress proxy", is_ok)];
+            assert_eq!(checks(Ok(with_proxy)), expected);
+        }
         diagnostics.obstacles = vec!["storage: it is full".to_owned(), "delivery".to_owned()];
         let expected = [("work", false), ("work", false), storage, url];
         assert_eq!(checks(Ok(diagnostics)), expected);

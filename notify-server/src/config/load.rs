@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::environment::FILE_SUFFIX;
 use super::settings::parse_switch;
 use crate::config::{Config, Kind, MASTER_KEY_VARIABLE, SETTINGS, Setting, Switch};
+use crate::outbound::{NoProxy, ProxyUrl, ProxyUrlError};
 use crate::pasted::trimmed;
 use crate::telemetry::METRICS_APPS_MAX;
 
@@ -21,6 +22,10 @@ const FILE_BYTES_MAX: u64 = 1_048_576;
 pub(super) const CONFIG_VARIABLE: &str = "NOTIFY_CONFIG";
 /// Longest file with the value of one setting, in bytes.
 const SECRET_FILE_BYTES_MAX: u64 = 65_536;
+/// The variables that other programs read for the proxy of `https` requests, and for the exceptions. The first one
+/// that is set counts.
+const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// The shortest `--console-idle-timeout`.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(120);
 
@@ -106,8 +111,31 @@ impl Config {
             ConfigError::Value { name: "config".into(), message: error.message().to_owned() }
         })?;
         config.master_key = variable(MASTER_KEY_VARIABLE).map(SecretString::from);
+        config.set_proxy(&variable)?;
         config.check()?;
         Ok(config)
+    }
+
+    /// Reads the usual variables of a proxy. The setting comes before `HTTPS_PROXY`.
+    fn set_proxy(&mut self, variable: &dyn Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
+        let first = |names: [&'static str; 2]| {
+            names.into_iter().find_map(|name| Some((name, variable(name)?)))
+        };
+        let exceptions = first(NO_PROXY_VARIABLES).map(|(_, list)| list).unwrap_or_default();
+        let Ok(no_proxy) = exceptions.parse::<NoProxy>();
+        self.no_proxy = no_proxy;
+        if self.no_proxy.is_everything() {
+            self.egress_proxy = None;
+        } else if self.egress_proxy.is_none()
+            && let Some((name, url)) = first(PROXY_VARIABLES)
+        {
+            let invalid = |error: ProxyUrlError| ConfigError::Value {
+                name: name.to_owned(),
+                message: error.to_string(),
+            };
+            self.egress_proxy = Some(url.parse::<ProxyUrl>().map_err(invalid)?);
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -319,9 +347,14 @@ environment, which overrides the file. Unknown keys are refused. All subcommands
 settings.
 
 The server ignores blanks, line ends and a pair of quotes around a value. A switch is `true` or `false`,
-`1` or `0`, `yes` or `no`, `on` or `off`, in capitals or not. `NOTIFY_DATABASE_URL_FILE` names a file that
-contains the url of the database, such as a mounted secret, in the place of `NOTIFY_DATABASE_URL`. At its
-start, the server warns about variables that begin with `NOTIFY_` and are not settings.
+`1` or `0`, `yes` or `no`, `on` or `off`, in capitals or not. `NOTIFY_DATABASE_URL_FILE` and
+`NOTIFY_EGRESS_PROXY_FILE` name a file that contains the url of the database or of the proxy, such as a mounted
+secret, in the place of `NOTIFY_DATABASE_URL` and `NOTIFY_EGRESS_PROXY`. At its start, the server warns about
+variables that begin with `NOTIFY_` and are not settings.
+
+Without `--egress-proxy`, the server uses the proxy in `HTTPS_PROXY` (or `https_proxy`). `NO_PROXY` (or
+`no_proxy`) lists the hosts that it reaches without the proxy; `NO_PROXY=*` means that it uses no proxy. The form
+of the list is in [operations](operations.md#a-proxy-for-what-the-server-sends).
 
 A duration is written as `30s`, `500ms`, `2m` or `1h`; a plain number means seconds. A list of
 networks is written as `10.0.0.0/8, 192.168.1.1`. In the file, it can also be a TOML array.

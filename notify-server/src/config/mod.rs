@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::delivery::{MAX_UNACKED_DEFAULT, MAX_UNACKED_WITHOUT_DEDUP_DEFAULT};
+use crate::outbound::{NoProxy, ProxyUrl};
 use crate::store::SessionTimeouts;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
@@ -62,6 +63,9 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     /// Whether feeds, webhooks and web push endpoints may have loopback and private addresses.
     pub allow_private_networks: bool,
+    /// The proxy through which the server sends everything out; `HTTPS_PROXY` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress_proxy: Option<ProxyUrl>,
     /// Most requests per second with one API key; 0 means no limit.
     pub rate_limit: u32,
     /// Most failed authentications per minute from one client address; 0 means no limit.
@@ -140,6 +144,9 @@ pub struct Config {
     /// the file or in the arguments.
     #[serde(skip)]
     pub master_key: Option<SecretString>,
+    /// The hosts that are reached without the proxy. They come only from `NO_PROXY`.
+    #[serde(skip)]
+    pub no_proxy: NoProxy,
 }
 
 /// Parses a url. The error for a url without a scheme names the schemes.
@@ -166,6 +173,7 @@ impl Default for Config {
             tls_cert: None,
             tls_key: None,
             allow_private_networks: false,
+            egress_proxy: None,
             rate_limit: 0,
             auth_failures_per_minute: 300,
             poll_votes_per_minute: 600,
@@ -199,6 +207,7 @@ impl Default for Config {
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             master_key: None,
+            no_proxy: NoProxy::default(),
         }
     }
 }

@@ -112,6 +112,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
         alias: None,
         is_secret: false,
     },
+    Setting {
+        name: "egress-proxy",
+        value: "URL",
+        help: "HTTP proxy through which the server sends everything out, such as \
+         http://USER:PASSWORD@proxy.example:3128; HTTPS_PROXY by default. NO_PROXY lists exceptions. Other \
+         users of the machine can read arguments, so prefer the environment variable",
+        kind: Kind::Text,
+        alias: None,
+        is_secret: true,
+    },
     count(
         "rate-limit",
         "N",

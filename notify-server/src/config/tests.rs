@@ -187,6 +187,7 @@ fn spans_round_trip() {
 fn settings_list_matches_the_struct() {
     let full = Config {
         database_url: Some("postgres://u:p@h/d".parse().unwrap()),
+        egress_proxy: Some("http://u:p@h:1".parse().unwrap()),
         public_url: Some(Url::parse("https://a.example").unwrap()),
         tls_cert: Some("a".into()),
         tls_key: Some("b".into()),
@@ -236,4 +237,47 @@ fn configuration_document_is_up_to_date() {
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(found == expected, "run this test with NOTIFY_WRITE_DOCS=1 and look at the change");
+}
+
+#[test]
+fn the_proxy_comes_from_its_setting_or_from_the_usual_variables() {
+    type Variables<'v> = &'v [(&'v str, &'v str)];
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("proxy");
+    std::fs::write(&secret, "http://ada:geheim@file.example:1\n").unwrap();
+    let set = ("NOTIFY_EGRESS_PROXY", "http://ada:geheim@set.example:1");
+    let in_file = ("NOTIFY_EGRESS_PROXY_FILE", secret.to_str().unwrap());
+    let (upper, lower) =
+        (("HTTPS_PROXY", "upper.example:2"), ("https_proxy", "http://lower.example:3"));
+    let rows: [(Variables<'_>, Option<&str>); 10] = [
+        (&[], None),
+        (&[set], Some("set.example:1")),
+        (&[in_file], Some("file.example:1")),
+        (&[set, upper, lower], Some("set.example:1")),
+        (&[upper, lower], Some("upper.example:2")),
+        (&[lower, ("HTTPS_PROXY", "")], Some("lower.example:3")),
+        (&[("HTTP_PROXY", "http://other.example:4")], None),
+        (&[set, ("NO_PROXY", "a.example")], Some("set.example:1")),
+        (&[set, ("NO_PROXY", "*")], None),
+        (&[("HTTPS_PROXY", "socks5://socks.example:5"), ("no_proxy", "*")], None),
+    ];
+    for (variables, expected) in rows {
+        let config = load(&[], variables).unwrap();
+        let shown = format!("{config:?} {:?}", Table::try_from(config.clone()).unwrap());
+        let found = config.egress_proxy.map(|url| url.to_string());
+        assert_eq!(found.as_deref(), expected, "{variables:?}");
+        assert!(!shown.contains("geheim") && !shown.contains("YWRh"), "{shown}");
+    }
+    let flag = [("egress-proxy", "http://ada:geheim@flag.example:1")];
+    let config = load(&flag, &[set]).unwrap();
+    assert_eq!(config.egress_proxy.unwrap().to_string(), "flag.example:1");
+    for (name, variables) in [
+        ("NOTIFY_EGRESS_PROXY", ("NOTIFY_EGRESS_PROXY", "socks5://ada:geheim@a.example:1")),
+        ("HTTPS_PROXY", ("HTTPS_PROXY", "socks5://ada:geheim@a.example:1")),
+        ("https_proxy", ("https_proxy", "http://ada:ge#heim@a.example:1")),
+    ] {
+        let error = load(&[], &[variables]).unwrap_err().to_string();
+        let expected = format!("{name}: must be an http or https url, such as ");
+        assert!(error.starts_with(&expected) && !error.contains("heim@"), "{error}");
+    }
 }

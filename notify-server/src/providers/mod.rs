@@ -24,14 +24,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription, pluralize};
+use notify_core::doctor::clock_difference;
+use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
 use tokio::time::Instant;
 
 pub(crate) use self::registry::Providers;
 pub(crate) use self::token_store::{
     SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError,
 };
-pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
+pub(crate) use self::transport::{
+    ADDRESS_NOT_ALLOWED, CONNECT_FAILED, CONNECT_TIMED_OUT, Http1, PROXY_FAILED, TransportError,
+};
 use crate::payload::gapped::GappedBody;
 use crate::payload::messenger::MessengerForms;
 use crate::payload::telegram::BotCalls;
@@ -396,9 +399,6 @@ pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
     Cow::Owned(if is_code { format!("http_{status} {text}") } else { format!("http_{status}") })
 }
 
-/// Smallest difference between the server's clock and a provider's that is reported, in milliseconds.
-const CLOCK_DIFFERENCE_MIN_MS: u64 = 120_000;
-
 /// The result of a check of credentials. The detail is for an administrator. It contains the provider's
 /// code and never a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -424,13 +424,9 @@ impl CredentialCheck {
     /// Providers refuse tokens of such a server, and do not always say why.
     #[must_use]
     pub(crate) fn with_clock(mut self, ahead_ms: Option<i64>) -> Self {
-        let Some(ms) = ahead_ms.filter(|ms| ms.unsigned_abs() >= CLOCK_DIFFERENCE_MIN_MS) else {
-            return self;
-        };
-        let minutes = ms.unsigned_abs() / 60_000;
-        let side = if ms > 0 { "ahead of" } else { "behind" };
-        let minutes = pluralize(minutes, "minute");
-        self.detail.push_str(&format!("; this server's clock is {minutes} {side} the provider's"));
+        if let Some(difference) = ahead_ms.and_then(clock_difference) {
+            self.detail.push_str(&format!("; {difference}"));
+        }
         self
     }
 

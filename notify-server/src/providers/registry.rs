@@ -14,7 +14,7 @@ use crate::providers::apns::{Apns, ProviderTokens};
 use crate::providers::fcm::{Fcm, TokenSources};
 use crate::providers::messenger::{Messenger, Quotas};
 use crate::providers::telegram::{ChatThrottles, Telegram};
-use crate::providers::transport::Pools;
+use crate::providers::transport::{Pools, RemoteTime};
 use crate::providers::web_push::{Services, VapidTokens, WebPush};
 use crate::providers::{SharedProvider, TokenStore};
 
@@ -27,21 +27,28 @@ pub(crate) struct Providers {
     messenger_quotas: Quotas,
     telegram_throttles: ChatThrottles,
     outbound: Outbound,
+    /// The time of the provider that responded last.
+    remote_time: RemoteTime,
     services: Services,
     vapid_tokens: VapidTokens,
 }
 
 impl Providers {
     /// Creates `Providers`, which builds a provider from each stored configuration. It opens no connection
-    /// before an attempt or a check needs one. `outbound` decides which user-supplied addresses may be
-    /// connected to.
+    /// before an attempt or a check needs one. `outbound` connects, and decides which user-supplied
+    /// addresses may be connected to.
     #[must_use]
     pub(crate) fn new(clock: SharedClock, outbound: Outbound) -> Self {
-        let pools: Arc<Pools> = Arc::default();
+        Self::with_remote_time(clock, outbound, RemoteTime::default())
+    }
+
+    fn with_remote_time(clock: SharedClock, outbound: Outbound, remote_time: RemoteTime) -> Self {
+        let pools = Arc::new(Pools::new(&outbound, &remote_time));
         Self {
             clock,
             services: Services::new(Arc::clone(&pools), outbound.clone()),
             outbound,
+            remote_time,
             vapid_tokens: VapidTokens::default(),
             pools,
             provider_tokens: Arc::default(),
@@ -64,7 +71,15 @@ impl Providers {
     #[must_use]
     pub(crate) fn isolated(&self) -> Self {
         let provider_tokens = Arc::clone(&self.provider_tokens);
-        Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.outbound.clone()) }
+        let (clock, outbound) = (Arc::clone(&self.clock), self.outbound.clone());
+        let fresh = Self::with_remote_time(clock, outbound, self.remote_time.clone());
+        Self { provider_tokens, ..fresh }
+    }
+
+    /// The time of the provider that responded last, also to a check.
+    #[must_use]
+    pub(crate) fn remote_time(&self) -> &RemoteTime {
+        &self.remote_time
     }
 
     /// The number of busy and of idle HTTP/2 connections of each provider.

@@ -18,7 +18,9 @@ use super::schedule::{self, FailedAttempt};
 use super::{Deps, body};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
-use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1, TransportError};
+use crate::providers::{
+    ADDRESS_NOT_ALLOWED, CONNECT_FAILED, CONNECT_TIMED_OUT, Http1, PROXY_FAILED, TransportError,
+};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
 
@@ -138,7 +140,8 @@ fn reason_of(failure: TransportError) -> &'static str {
     }
     match failure.redacted().reason.as_ref() {
         "timeout" => "timeout",
-        CONNECT_FAILED => CONNECT_FAILED,
+        CONNECT_FAILED | CONNECT_TIMED_OUT => CONNECT_FAILED,
+        PROXY_FAILED => PROXY_FAILED,
         _ => "connection_cut",
     }
 }

@@ -223,7 +223,8 @@ async fn diagnostics_show_the_servers_settings() {
     let storage = diagnostics["storage"].take();
     let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
         "public_url": server.origin(), "obstacles": [],
-        "certificate_not_after": null, "clock_leap_ms": 0, "started_at": NOW.0, "servers": 1,
+        "certificate_not_after": null, "clock_leap_ms": 0, "clock_ahead_ms": null, "egress_proxy": null,
+        "started_at": NOW.0, "servers": 1,
         "pending_erasures": {"ids": 0, "oldest_at": null, "requests_left": 0}, "refused_calls": []});
     assert_eq!(diagnostics, expected);
     let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());

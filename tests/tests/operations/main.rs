@@ -6,8 +6,12 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind, RegisterDevice};
-use notify_sandbox::{Provider, Rule, ScriptedResponse};
-use notify_tests::{Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until};
+use notify_sandbox::{Provider, Rule, SandboxConfig, ScriptedResponse};
+use notify_server::clock::{Clock, SystemClock};
+use notify_tests::{
+    Launch, Notify, TestServer, configure_providers, crowd, ios, register, start_sandbox,
+    start_sandbox_with, until,
+};
 use serde_json::{Value, json};
 
 const GOOD: &str = "the credentials are accepted";
@@ -238,5 +242,42 @@ async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()>
         answered += usize::from(event["fields"]["request.id"].is_string());
     }
     assert!(answered >= 4 && !logged.contains("ERROR forged"), "{logged}");
+    Ok(())
+}
+
+/// A server whose clock is wrong must not be told to get other keys. The command runs on the same machine, so it
+/// finds no difference itself.
+#[tokio::test]
+async fn the_doctor_tells_how_far_the_clock_is_from_the_providers() -> Result<()> {
+    const AHEAD_MS: i64 = 2 * 3_600_000;
+    let server = TestServer::start().await;
+    let machine = SystemClock::start();
+    let behind = notify_sandbox::Clock::from_fn(move || machine.now().plus_ms(-AHEAD_MS).as_ms());
+    let sandbox =
+        start_sandbox_with(SandboxConfig { clock: behind, ..SandboxConfig::default() }).await?;
+    configure_providers(&server.client(), &sandbox).await?;
+    let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
+    let doctor = async || -> Result<Vec<Value>> {
+        let output = notify.run(&["doctor", "-o", "json"]).await?;
+        assert_eq!(output.status, Some(1), "{output:?}");
+        let found: Value = serde_json::from_str(&output.stdout)?;
+        Ok(found["checks"].as_array().context("checks")?.clone())
+    };
+    let difference = "this server's clock is 120 minutes ahead of the provider's";
+    let is_told = |check: &&Value| {
+        check["detail"].as_str().is_some_and(|detail| detail.ends_with(difference))
+            && check["hint"].as_str().is_some_and(|hint| hint.starts_with("set the clock"))
+    };
+    let checks = doctor().await?;
+    let refused = checks.iter().filter(|check| check["check"] == "credentials").filter(is_told);
+    assert_eq!(refused.count(), 2, "APNs and FCM: {checks:?}");
+    // The checks of the providers have told the server their time.
+    let checks = doctor().await?;
+    let mut clocks = checks.iter().filter(|check| check["check"] == "provider clock");
+    assert!(clocks.next().as_ref().is_some_and(is_told), "{checks:?}");
+    let diagnostics = server.admin().get("/admin/v1/diagnostics").await.ok();
+    let ahead_ms = diagnostics["clock_ahead_ms"].as_i64().context("compared")?;
+    assert!((AHEAD_MS..AHEAD_MS + 60_000).contains(&ahead_ms), "{diagnostics}");
+    server.stop().await;
     Ok(())
 }

@@ -5,21 +5,28 @@
 //! kind: more detail would let a user explore the network behind the server.
 
 use std::io::Read;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::{Body as _, Incoming};
 use notify_core::Timestamp;
 use url::Url;
 
 use super::text::URL_BYTES_MAX;
 use super::{FEED_BYTES_MAX, ParseError, time};
-use crate::outbound::{Outbound, Unreachable, guarded_client, retry_after, unreachable};
+use crate::outbound::{
+    DialError, HttpClient, Outbound, RequestError, Unreachable, next_chunk, retry_after,
+    system_roots, trusting,
+};
 use crate::store::Validators;
 use crate::tls_problem::TlsProblem;
 
 /// Longest duration of a fetch, including redirects.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time to connect, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most redirects that are followed.
 const REDIRECTS_MAX: usize = 3;
 /// Longest `ETag` and `Last-Modified` that are kept, in bytes.
@@ -54,6 +61,11 @@ pub(crate) enum FetchError {
     /// panicked. This is not a failure of the feed.
     #[error("could not be read by this server this time")]
     NotAttempted,
+    /// The egress proxy cannot be reached or refuses the connection. The log of the server names the proxy.
+    #[error(
+        "the egress proxy of this server makes no connection to the host; the server's log has the reason"
+    )]
+    Proxy,
     /// There was no connection, the response was not HTTP, or it did not arrive in time. One text for
     /// all three reveals nothing about the host.
     #[error("the host does not answer, or not in time")]
@@ -124,7 +136,7 @@ pub(crate) struct FeedClient {
     guard: Outbound,
     timeout: Duration,
     /// Created at the first request, because reading the system's root certificates takes a while.
-    client: OnceLock<reqwest::Client>,
+    client: OnceLock<HttpClient>,
 }
 
 impl FeedClient {
@@ -165,14 +177,29 @@ impl FeedClient {
         &self,
         url: &Url,
         validators: &Validators,
-    ) -> Result<reqwest::Response, FetchError> {
-        let client = self.client.get_or_init(|| guarded_client(&self.guard));
-        let response = client.get(url.clone()).headers(request_headers(validators)).send().await;
-        response.map_err(|error| match unreachable(&error) {
-            Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
-            Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
-            None => TlsProblem::of(&error).map_or(FetchError::Unreachable, FetchError::Tls),
-        })
+    ) -> Result<Response<Incoming>, FetchError> {
+        // No connection is kept between requests.
+        let client = self.client.get_or_init(|| {
+            HttpClient::new(&self.guard, Arc::new(trusting(system_roots())), CONNECT_TIMEOUT, 0)
+        });
+        let headers = request_headers(validators);
+        let response = client.send(Method::GET, url.as_str(), headers, Bytes::new()).await;
+        response.map_err(|error| failure(&error))
+    }
+}
+
+/// Why there is no response.
+fn failure(error: &RequestError) -> FetchError {
+    match error.dial_error() {
+        Some(DialError::Unreachable(Unreachable::NotAllowed)) => FetchError::PrivateAddress,
+        Some(DialError::Unreachable(Unreachable::Unresolved(_))) => FetchError::Unresolved,
+        Some(DialError::Tls(error)) => {
+            TlsProblem::of(error).map_or(FetchError::Unreachable, FetchError::Tls)
+        }
+        Some(DialError::Proxy(error)) if !error.is_about_target() => FetchError::Proxy,
+        Some(DialError::Proxy(_) | DialError::Refused(_) | DialError::TimedOut) | None => {
+            FetchError::Unreachable
+        }
     }
 }
 
@@ -210,7 +237,7 @@ fn request_headers(validators: &Validators) -> HeaderMap {
 
 /// Reads a response that is not a redirect: its status, its headers and, for 200, its body.
 async fn read_response(
-    mut response: reqwest::Response,
+    mut response: Response<Incoming>,
     url: Url,
     mut head: Head,
 ) -> Result<FeedResponse, FetchError> {
@@ -238,13 +265,15 @@ async fn read_response(
         last_modified: validator(headers, header::LAST_MODIFIED),
     };
     let charset = charset(headers);
-    let content_length = response.content_length().and_then(|length| usize::try_from(length).ok());
+    let length = response.body().size_hint().exact();
+    let content_length = length.and_then(|length| usize::try_from(length).ok());
     if content_length.is_some_and(|length| length > FEED_BYTES_MAX) {
         return Err(FetchError::TooLarge);
     }
     // Allocated once with the announced length: a growing buffer would copy the body.
     let mut bytes = Vec::with_capacity(content_length.unwrap_or(0));
-    while let Some(chunk) = response.chunk().await.map_err(|_| FetchError::Unreachable)? {
+    let cut = |_| FetchError::Unreachable;
+    while let Some(chunk) = next_chunk(response.body_mut()).await.map_err(cut)? {
         if bytes.len() + chunk.len() > FEED_BYTES_MAX {
             return Err(FetchError::TooLarge);
         }

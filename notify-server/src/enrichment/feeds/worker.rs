@@ -183,6 +183,7 @@ fn metric_of(read: &Result<FetchedFeed, FetchError>) -> FeedResult {
         }
         Err(
             FetchError::Unresolved
+            | FetchError::Proxy
             | FetchError::Unreachable
             | FetchError::Tls(_)
             | FetchError::NotAttempted
@@ -221,6 +222,7 @@ fn to_feed_fetch(
         FetchError::Blocked
         | FetchError::PrivateAddress
         | FetchError::Unresolved
+        | FetchError::Proxy
         | FetchError::Unreachable
         | FetchError::Tls(_)
         | FetchError::Redirected

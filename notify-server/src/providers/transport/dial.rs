@@ -1,22 +1,19 @@
-//! Opening a connection: name resolution, TCP and TLS, each with a timeout.
+//! Opening a connection: a byte stream and TLS, each with a timeout.
 
 use std::collections::HashMap;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::outbound::{Outbound, system_roots, trusting};
+use crate::outbound::{Outbound, Stream, system_roots, trusting};
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::transport::coalesced::Coalesced;
 use crate::providers::transport::response::{TLS_FAILED, TransportError};
-use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
+use crate::providers::transport::{CONNECT_TIMEOUT, TLS_TIMEOUT};
 use crate::tls_problem::TlsProblem;
 
 /// The protocols that are offered in the TLS handshake.
@@ -39,8 +36,8 @@ impl Protocols {
 
 /// A byte stream ready for HTTP/2.
 pub(super) enum Io {
-    Plain(Coalesced<TcpStream>),
-    Tls(Box<TlsStream<Coalesced<TcpStream>>>),
+    Plain(Coalesced<Stream>),
+    Tls(Box<TlsStream<Coalesced<Stream>>>),
 }
 
 /// How the connections of one pool are opened.
@@ -49,47 +46,38 @@ pub(super) struct Dial {
     pub(super) trust: Trust,
     pub(super) protocols: Protocols,
     pub(super) tls: Arc<TlsConfigs>,
-    /// Decides which addresses may be connected to; set for a user-supplied address.
-    pub(super) guard: Option<Outbound>,
+    /// Connects, and decides which addresses may be connected to.
+    pub(super) outbound: Outbound,
 }
 
 impl Dial {
     /// Opens a byte stream for HTTP/2.
     pub(super) async fn open(&self) -> Result<Io, TransportError> {
-        let tcp = match timeout(CONNECT_TIMEOUT, self.connect()).await {
-            Ok(result) => Coalesced::new(result?),
-            Err(_) => return Err(TransportError::unsent("connect_timeout")),
-        };
+        let (host, port) = (&self.base_url.host, self.base_url.port);
+        let stream = self.outbound.connect(host, port, CONNECT_TIMEOUT).await;
+        let stream = stream
+            .map_err(|error| TransportError::of_dial(&error, self.trust.is_some()))
+            .map(Coalesced::new)?;
         if !self.base_url.tls {
-            return Ok(Io::Plain(tcp));
+            return Ok(Io::Plain(stream));
         }
-        match timeout(TLS_TIMEOUT, self.handshake(tcp)).await {
+        match timeout(TLS_TIMEOUT, self.handshake(stream)).await {
             Ok(result) => result.map(|stream| Io::Tls(Box::new(stream))),
             Err(_) => Err(TransportError::unsent("tls_timeout")),
         }
     }
 
-    async fn connect(&self) -> Result<TcpStream, TransportError> {
-        let (host, port) = (self.base_url.host.as_str(), self.base_url.port);
-        let Some(guard) = &self.guard else {
-            let addresses = lookup_host((host, port)).await;
-            return connect_to_any(addresses.map_err(|error| connect_failed(&error))?).await;
-        };
-        let addresses = guard.addresses(host, port).await;
-        connect_to_any(addresses.map_err(|error| TransportError::from(&error))?).await
-    }
-
     async fn handshake(
         &self,
-        tcp: Coalesced<TcpStream>,
-    ) -> Result<TlsStream<Coalesced<TcpStream>>, TransportError> {
+        stream: Coalesced<Stream>,
+    ) -> Result<TlsStream<Coalesced<Stream>>, TransportError> {
         let config = self
             .tls
             .get(&self.trust, self.protocols.alpn())
             .ok_or_else(|| TransportError::unsent("no_root_certificates"))?;
         let name = ServerName::try_from(self.base_url.host.clone())
             .map_err(|error| TransportError::unsent_because(TLS_FAILED, &error))?;
-        let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|error| {
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
             match TlsProblem::of(&error) {
                 Some(_) => TransportError::unconnected(&error, self.trust.is_some()),
                 // The connection ended during the handshake.
@@ -102,28 +90,6 @@ impl Dial {
             Err(TransportError::http1_only())
         }
     }
-}
-
-/// Connects to the first address that accepts a connection.
-async fn connect_to_any(
-    addresses: impl IntoIterator<Item = SocketAddr>,
-) -> Result<TcpStream, TransportError> {
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "no address");
-    for address in addresses {
-        let result = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(result) => result.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        match result {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(connect_failed(&last_error))
-}
-
-fn connect_failed(error: &io::Error) -> TransportError {
-    TransportError::unsent_because("connect_failed", error)
 }
 
 /// Most cached configurations. Far fewer are in use at a time, but each change of a `ca_certificate` adds

@@ -18,7 +18,9 @@ pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use remote_time::RemoteTime;
 pub(crate) use response::ProviderResponse;
-pub(crate) use response::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, TransportError};
+pub(crate) use response::{
+    ADDRESS_NOT_ALLOWED, CONNECT_FAILED, CONNECT_TIMED_OUT, PROXY_FAILED, TransportError,
+};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,11 +42,8 @@ pub(crate) const STREAMS_MAX: usize = 1_000;
 /// Streams assumed before the first connection reports its limit.
 pub(crate) const STREAMS_ASSUMED: usize = 100;
 
-/// Longest wait for a TCP connection to any address of a host.
+/// Longest wait for a connection to a host, through the proxy if there is one, and without TLS to the host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for one address of a host, so that a dead IPv6 route does not use up
-/// [`CONNECT_TIMEOUT`].
-const ADDRESS_TIMEOUT: Duration = Duration::from_secs(4);
 /// Longest wait for the TLS handshake.
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the server's first SETTINGS.
@@ -89,7 +88,8 @@ impl Sender {
     /// without containing it. No connection is opened before a message is sent.
     pub(crate) fn new(pools: &Pools, base_url: &BaseUrl, credential: String, trust: Trust) -> Self {
         Self {
-            http1: Http1::new(pools.tls(), &trust),
+            http1: Http1::new(pools.tls(), &trust, pools.unguarded())
+                .recording(pools.provider_time()),
             pool: pools.get(base_url, credential, trust, Protocols::Http2OrHttp1),
             // Without TLS the protocol cannot be negotiated. Only APNs uses HTTP/2 without TLS, and APNs
             // does not use this sender.

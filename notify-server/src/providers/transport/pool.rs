@@ -39,15 +39,39 @@ pub(crate) struct PoolKey {
 }
 
 /// All pools of the server. A pool exists as long as some provider uses it.
-#[derive(Default)]
 pub(crate) struct Pools {
     pools: WeakMap<PoolKey, Pool>,
     /// By origin.
     backoffs: WeakMap<String, ReconnectBackoff>,
     tls: Arc<TlsConfigs>,
+    /// The way out to addresses that an administrator configured.
+    unguarded: Outbound,
+    /// The time of the provider that responded last.
+    remote_time: RemoteTime,
 }
 
 impl Pools {
+    /// No pools yet. `remote_time` gets the time of every provider that an administrator configured.
+    pub(crate) fn new(outbound: &Outbound, remote_time: &RemoteTime) -> Self {
+        Self {
+            pools: WeakMap::default(),
+            backoffs: WeakMap::default(),
+            tls: Arc::default(),
+            unguarded: outbound.unguarded(),
+            remote_time: remote_time.clone(),
+        }
+    }
+
+    /// A time for one provider, which is also the time of all.
+    pub(crate) fn provider_time(&self) -> RemoteTime {
+        RemoteTime::within(&self.remote_time)
+    }
+
+    /// The way out to addresses that an administrator configured.
+    pub(crate) fn unguarded(&self) -> &Outbound {
+        &self.unguarded
+    }
+
     /// The TLS configurations that the pools use.
     pub(crate) fn tls(&self) -> &Arc<TlsConfigs> {
         &self.tls
@@ -85,7 +109,7 @@ impl Pools {
     ) -> Arc<Pool> {
         let key =
             PoolKey { origin: base_url.origin(), credential: Some(credential), trust, protocols };
-        self.pool(key, base_url, None)
+        self.pool(key, base_url, &self.unguarded, self.provider_time())
     }
 
     /// The pool for a user-supplied origin. All applications share it, because its connections are not
@@ -98,22 +122,29 @@ impl Pools {
     ) -> Arc<Pool> {
         let origin = base_url.origin();
         let key = PoolKey { origin, credential: None, trust, protocols: Protocols::Http2OrHttp1 };
-        self.pool(key, base_url, Some(guard))
+        // A user could choose a server with a wrong clock.
+        self.pool(key, base_url, guard, RemoteTime::default())
     }
 
-    fn pool(&self, key: PoolKey, base_url: &BaseUrl, guard: Option<&Outbound>) -> Arc<Pool> {
+    fn pool(
+        &self,
+        key: PoolKey,
+        base_url: &BaseUrl,
+        outbound: &Outbound,
+        remote_time: RemoteTime,
+    ) -> Arc<Pool> {
         self.pools.get(key, |key| Pool {
             dial: Arc::new(Dial {
                 base_url: base_url.clone(),
                 trust: key.trust.clone(),
                 protocols: key.protocols,
                 tls: Arc::clone(&self.tls),
-                guard: guard.cloned(),
+                outbound: outbound.clone(),
             }),
             backoff: self.backoffs.get(key.origin.clone(), |_| ReconnectBackoff::default()),
             state: Mutex::default(),
             changed: Notify::new(),
-            remote_time: RemoteTime::default(),
+            remote_time,
         })
     }
 }
@@ -449,5 +480,13 @@ impl ReconnectBackoff {
     /// Records that a connection was established.
     pub(super) fn record_success(&self) {
         *self.next.lock().expect("nothing panics under this lock") = None;
+    }
+}
+
+#[cfg(test)]
+impl Default for Pools {
+    /// Pools whose connections go anywhere, without a proxy.
+    fn default() -> Self {
+        Self::new(&Outbound::new(true), &RemoteTime::default())
     }
 }

@@ -9,7 +9,7 @@ use h2::{Reason as H2Reason, RecvStream};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use crate::outbound::Unreachable;
+use crate::outbound::{DialError, ProxyProblem, Unreachable};
 use crate::providers::{Processing, RESPONSE_BYTES_MAX, Reason, SendResult};
 use crate::tls_problem::TlsProblem;
 
@@ -79,6 +79,10 @@ const CAUSE_CHARS_MAX: usize = 96;
 
 /// The reason when no connection could be made.
 pub(crate) const CONNECT_FAILED: &str = "connect_failed";
+/// The reason when there was no connection in time.
+pub(crate) const CONNECT_TIMED_OUT: &str = "connect_timeout";
+/// The reason when the egress proxy cannot be reached or refuses the connection.
+pub(crate) const PROXY_FAILED: &str = "proxy_failed";
 /// The reason when there was a connection, but TLS failed.
 pub(crate) const TLS_FAILED: &str = "tls_failed";
 /// The reason for a url with a forbidden address.
@@ -125,6 +129,25 @@ impl TransportError {
         };
         let failure = Self::unsent(format!("{}{remedy}", problem.reason()));
         Self { tls_problem: Some(problem), ..failure }
+    }
+
+    /// The error if a host was not reached. Operators see the reason; for a peer that a user chose,
+    /// [`TransportError::redacted`] removes what names the proxy.
+    pub(super) fn of_dial(error: &DialError, has_extra_trust: bool) -> Self {
+        match error {
+            DialError::Unreachable(unreachable) => Self::from(unreachable),
+            DialError::Refused(error) => Self::unsent_because(CONNECT_FAILED, error),
+            DialError::TimedOut => Self::unsent(CONNECT_TIMED_OUT),
+            DialError::Tls(error) => Self::unconnected(error, has_extra_trust),
+            DialError::Proxy(error) => {
+                let reason = match error.problem {
+                    ProxyProblem::TimedOut => CONNECT_TIMED_OUT,
+                    _ if error.is_about_target() => CONNECT_FAILED,
+                    _ => PROXY_FAILED,
+                };
+                Self::unsent(format!("{reason}: {error}"))
+            }
+        }
     }
 
     /// The error if the server negotiated HTTP/1.1.

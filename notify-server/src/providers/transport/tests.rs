@@ -3,6 +3,7 @@
 
 mod peer;
 mod pooling;
+mod proxy;
 mod slow;
 mod tls;
 

@@ -245,7 +245,7 @@ impl Services {
         let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
         let http1 = match services.iter().find(|service| service.trust == *trust) {
             Some(service) => service.http1.clone(),
-            None => Http1::guarded(self.pools.tls(), trust, &self.guard),
+            None => Http1::new(self.pools.tls(), trust, &self.guard),
         };
         let sender = Arc::new(Sender::guarded(
             &self.pools,

@@ -196,6 +196,9 @@ impl Message {
             "redirected" => "answered with a redirect, which is not followed",
             "timeout" => "did not answer in time",
             "connect_failed" => "could not be reached",
+            "proxy_failed" => {
+                "could not be reached: this server's egress proxy refused or was down"
+            }
             "connection_cut" => "closed the connection",
             "address_not_allowed" => "has an address that the server does not allow",
             "secret_cannot_be_opened" => "has a secret that the server cannot read; rotate it",

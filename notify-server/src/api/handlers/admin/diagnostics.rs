@@ -51,6 +51,8 @@ pub(crate) async fn server(
         },
         certificate_not_after: api.operations.certificate_not_after(),
         clock_leap_ms: api.operations.clock_leap_ms(),
+        clock_ahead_ms: api.operations.clock_ahead_ms(),
+        egress_proxy: api.outbound.proxy_diagnostics(),
         started_at: Some(api.operations.started_at),
         servers: Some(api.operations.servers()),
         pending_erasures: Some(api.store.pending_erasures().await?),

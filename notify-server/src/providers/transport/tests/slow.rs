@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::peer::{self, BAD_REQUEST, OK};
 use super::{TIME_LIMIT, body, fixture, outcome, request, send};
+use crate::outbound::Outbound;
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Processing;
 use crate::providers::transport::dial::TlsConfigs;
@@ -118,7 +119,7 @@ async fn over_http1_no_more_than_the_limit_is_read() {
         .more_bytes(1_000, 3_600_000);
     sandbox.add_rule(rule).unwrap();
     let roots = Some(ExtraRoots::parse(sandbox.ca_certificate()).unwrap());
-    let http1 = Http1::new(&TlsConfigs::default(), &roots);
+    let http1 = Http1::new(&TlsConfigs::default(), &roots, &Outbound::new(true));
     let url = format!("{}/token", sandbox.origin());
     let deadline = Instant::now() + TIME_LIMIT;
     let reply = http1.post(&url, HeaderMap::new(), body(), deadline).await.unwrap();

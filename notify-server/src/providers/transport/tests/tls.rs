@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Pools, Protocols, body, request};
+use crate::outbound::Outbound;
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Processing;
 use crate::providers::transport::dial::TlsConfigs;
@@ -103,7 +104,11 @@ async fn recreated_authority_error_has_a_remedy() {
     assert_eq!(failure.reason, format!("tls_failed: {cause}"));
 
     // Requests to the token endpoint use HTTP/1.1.
-    let http1 = Http1::new(&TlsConfigs::default(), &Some(ExtraRoots::parse(pem).unwrap()));
+    let http1 = Http1::new(
+        &TlsConfigs::default(),
+        &Some(ExtraRoots::parse(pem).unwrap()),
+        &Outbound::new(true),
+    );
     let url = format!("{}/token", after.origin());
     let deadline = Instant::now() + Duration::from_secs(30);
     let failure = http1.post(&url, HeaderMap::new(), Bytes::new(), deadline).await.unwrap_err();
@@ -170,7 +175,7 @@ async fn bad_certificates_get_no_data_and_are_retried_once_a_second() {
             }
         }
         assert!(began.elapsed() >= Duration::from_secs(5), "six tries, a second apart");
-        let http1 = Http1::new(pools.tls(), &roots);
+        let http1 = Http1::new(pools.tls(), &roots, pools.unguarded());
         let url = format!("{}/token", sandbox.origin());
         let deadline = Instant::now() + Duration::from_secs(30);
         let failure = http1.post(&url, HeaderMap::new(), body(), deadline).await.unwrap_err();

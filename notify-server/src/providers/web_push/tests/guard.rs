@@ -306,7 +306,7 @@ async fn connections_are_guarded_independently_of_the_url_check() {
     let fixture = fixture().await;
     let guard = Outbound::new(false);
     let pools = Pools::default();
-    let client = Http1::guarded(pools.tls(), &None, &guard);
+    let client = Http1::new(pools.tls(), &None, &guard);
     for canary in &fixture.canaries {
         let port = canary.address.port();
         let deadline = Instant::now() + Duration::from_secs(10);
