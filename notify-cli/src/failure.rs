@@ -290,8 +290,9 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         }
         Error::Connect { .. } => {
             let proxy = notify_client::proxy_of(server);
-            let through =
-                proxy.as_ref().map_or_else(String::new, |proxy| format!(" (through the proxy {proxy})"));
+            let through = proxy
+                .as_ref()
+                .map_or_else(String::new, |proxy| format!(" (through the proxy {proxy})"));
             vec![match (tls_problem(&root_cause(error)), proxy) {
                 (Some(problem), _) => format!("cannot connect to {server}{through}: {problem}"),
                 (None, Some(_)) => format!(

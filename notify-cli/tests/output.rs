@@ -573,7 +573,7 @@ async fn a_key_of_the_other_kind_is_an_error() {
     let fixture = Fixture::new().await;
     let mut command = fixture.command(&["tags", "list"]);
     command.env("NOTIFY_API_KEY", "na_admins");
-    let run = common::finish(command);
+    let run = finish(command);
     let stderr = "error: the API key begins with `na_`: that is an admin key; an API key begins with \
         `nk_`: set NOTIFY_API_KEY or the API key of the profile\n";
     assert_eq!((run.status, run.stderr.as_str()), (4, stderr));
@@ -747,7 +747,7 @@ async fn wrong_usage_exits_with_two() {
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
         assert!(!run.stderr.is_empty(), "{line}");
     }
-    let run = common::finish(fixture.offline(&["tags", "list"]));
+    let run = finish(fixture.offline(&["tags", "list"]));
     assert_eq!(run.status, 2);
     assert_eq!(run.stderr, "error: no API key: set NOTIFY_API_KEY or store one in a profile\n");
     assert!(fixture.requests().await.is_empty());
@@ -804,7 +804,7 @@ async fn a_closed_pipe_exits_with_zero() {
 #[tokio::test(flavor = "multi_thread")]
 async fn help_lists_the_environment_variables() {
     let fixture = Fixture::new().await;
-    let help = common::finish(fixture.offline(&["--help"])).assert_success().stdout;
+    let help = finish(fixture.offline(&["--help"])).assert_success().stdout;
     for name in [
         "NOTIFY_URL",
         "NOTIFY_API_KEY",
@@ -816,7 +816,7 @@ async fn help_lists_the_environment_variables() {
         assert!(help.contains(name), "{name}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let run = common::finish(fixture.offline(&["completions", shell])).assert_success();
+        let run = finish(fixture.offline(&["completions", shell])).assert_success();
         assert!(run.stdout.contains("devices"), "{shell}");
     }
 }

@@ -4,8 +4,8 @@ use super::clock::check_provider_clock;
 use super::hints::PROXY_HINT;
 use super::{Finding, Unavailable};
 use crate::{
-    Diagnostics, EgressProxyDiagnostics, PendingErasures, RefusedCalls, StorageDiagnostics, Timestamp,
-    address, pluralize, time::DAY_MS,
+    Diagnostics, EgressProxyDiagnostics, PendingErasures, RefusedCalls, StorageDiagnostics,
+    Timestamp, address, pluralize, time::DAY_MS,
 };
 
 /// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
