@@ -15,8 +15,8 @@ use notify_server::test_server::{Failure, Message, TestServer as Server};
 
 use crate::expectation::{DeliveryMismatch, Expectation};
 
-/// The number of Telegram chats. The id of a chat has at most ten digits.
-const CHATS: u64 = 1_000_000_000;
+/// The number of people on Messenger, and of Telegram chats. The id of a chat has at most ten digits.
+const RECIPIENTS: u64 = 1_000_000_000;
 
 /// A running server with one application, fake providers and a client. Dropping it ends everything without
 /// waiting for the work in progress.
@@ -109,14 +109,15 @@ impl TestServer {
     /// Subscribes a person on Messenger.
     pub async fn subscribe_messenger(&self, device_id: impl AsRef<str>) -> DeviceId {
         let device_id = device_id.as_ref();
-        let recipient = messenger_recipient(seed_of(device_id), &ScriptedResponse::ok());
+        let recipient =
+            messenger_recipient(seed_of(device_id) % RECIPIENTS, &ScriptedResponse::ok());
         self.subscribe(device_id, Subscribe::messenger(recipient)).await
     }
 
     /// Subscribes a Telegram chat.
     pub async fn subscribe_telegram(&self, device_id: impl AsRef<str>) -> DeviceId {
         let device_id = device_id.as_ref();
-        let chat = telegram_chat(seed_of(device_id) % CHATS, &ScriptedResponse::ok());
+        let chat = telegram_chat(seed_of(device_id) % RECIPIENTS, &ScriptedResponse::ok());
         self.subscribe(device_id, Subscribe::chat(chat)).await
     }
 

@@ -188,9 +188,11 @@ async fn diagnostics_are_read() {
     let diagnostics = json!({
         "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],
         "storage": {"backend": "sqlite", "journal_mode": "wal", "synchronous": "full",
-            "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
+            "database_bytes": 1, "log_bytes": 2, "free_bytes": null, "foreign_roles": 3},
         "certificate_not_after": 5, "clock_leap_ms": 7, "clock_ahead_ms": -3,
         "egress_proxy": {"address": "proxy.example:3128", "failure": null}, "started_at": 3, "servers": 2,
+        "refused_calls": [{"app_id": "01a1fcc4-9bb4-7002-8cbb-878d20259b58", "app_name": "Shop", "device": 1,
+            "address": 2, "application": 3, "last_at": 4, "untrusted_proxy": "10.0.0.7"}],
     });
     let server = Server::with_body(diagnostics.clone()).await;
     let read = server.client().admin().diagnostics().await.unwrap();
