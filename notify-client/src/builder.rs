@@ -142,7 +142,7 @@ macro_rules! http_client {
             .timeout(settings.timeout)
             .user_agent(settings.user_agent.as_str())
             .redirect(reqwest::redirect::Policy::none());
-        let builder = if $crate::proxy::is_loopback(&$config.base_url) {
+        let builder = if $crate::notify_core::address::is_this_machine(&$config.base_url) {
             builder.no_proxy()
         } else {
             builder

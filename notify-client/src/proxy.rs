@@ -1,7 +1,8 @@
 //! The proxy between a client and its server.
 
 use hyper_util::client::proxy::matcher::Matcher;
-use url::{Host, Url};
+use notify_core::address::is_this_machine;
+use url::Url;
 
 /// The proxy through which clients reach a server, as `host:port`; `None` if they reach it directly.
 ///
@@ -19,26 +20,14 @@ pub(crate) fn proxy_to(base_url: &Url) -> Option<String> {
 }
 
 fn through(matcher: &Matcher, base_url: &Url) -> Option<String> {
-    if is_loopback(base_url) {
+    // A proxy would take this machine for its own.
+    if is_this_machine(base_url) {
         return None;
     }
     let proxy = matcher.intercept(&base_url.as_str().parse().ok()?)?;
     let uri = proxy.uri();
     let port = uri.port_u16().map_or_else(String::new, |port| format!(":{port}"));
     Some(format!("{}{port}", uri.host()?))
-}
-
-/// Whether a server is on this machine, which a proxy would take for its own.
-pub(crate) fn is_loopback(base_url: &Url) -> bool {
-    match base_url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
-        None => false,
-    }
 }
 
 #[cfg(test)]

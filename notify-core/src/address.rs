@@ -40,6 +40,21 @@ pub fn is_below_invalid(url: &str) -> bool {
     host.rsplit('.').next() == Some("invalid")
 }
 
+/// Whether the host of a url is this machine: `localhost`, a name below it (RFC 6761, section 6.3), or a loopback
+/// address.
+#[must_use]
+pub fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
+    }
+}
+
 fn is_public_v4(address: Ipv4Addr) -> bool {
     !(address.is_loopback()
         || address.is_unspecified()
@@ -85,6 +100,25 @@ pub fn without_secrets(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_machine_is_recognized() {
+        for (url, expected) in [
+            ("http://localhost:8080", true),
+            ("http://LOCALHOST./path", true),
+            ("http://a.localhost", true),
+            ("http://127.8.0.1", true),
+            ("http://0x7f.1", true),
+            ("http://[::1]:8080", true),
+            ("http://[::ffff:127.0.0.1]", true),
+            ("http://localhost.example", false),
+            ("http://10.0.0.1", false),
+            ("http://[fd00::1]", false),
+            ("mailto:a@localhost", false),
+        ] {
+            assert_eq!(is_this_machine(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
 
     #[test]
     fn names_that_cannot_exist_are_recognised() {

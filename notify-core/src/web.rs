@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use url::{Host, Origin, Url};
 
+use crate::address::is_this_machine;
 use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::tag::check_tags;
@@ -326,12 +327,7 @@ fn normalize_origin(text: &str) -> Result<String, &'static str> {
     if !is_bare || !url.username().is_empty() || url.password().is_some() {
         return Err(RULE);
     }
-    let is_local = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
+    let is_local = is_this_machine(&url);
     match (url.scheme(), url.origin()) {
         ("https", origin @ Origin::Tuple(..)) => Ok(origin.ascii_serialization()),
         ("http", origin @ Origin::Tuple(..)) if is_local => Ok(origin.ascii_serialization()),

@@ -208,13 +208,13 @@ pub(crate) struct SandboxState {
 impl SandboxState {
     pub(crate) fn new(address: SocketAddr, config: SandboxConfig) -> Result<Self, SandboxError> {
         let host = config.host.as_deref();
-        let place = match host {
+        let authority = match host {
             Some(host) => format!("{host}:{}", address.port()),
             None => connectable_address(address).to_string(),
         };
         Ok(Self {
             address,
-            origin: format!("https://{place}"),
+            origin: format!("https://{authority}"),
             serves_control: config.serves_control,
             body_bytes_max: config.body_bytes_max,
             connection_permits: Arc::new(Semaphore::new(config.connections_max)),

@@ -23,6 +23,18 @@ struct Entry<V> {
     weight: usize,
 }
 
+impl<K: Hash + Eq, V> Entries<K, V> {
+    fn put(&mut self, key: K, entry: Entry<V>, weight_max: usize) {
+        self.weight += entry.weight;
+        let replaced = self.by_use.put(key, entry);
+        self.weight -= replaced.map_or(0, |entry| entry.weight);
+        while self.weight > weight_max {
+            let Some((_, entry)) = self.by_use.pop_lru() else { break };
+            self.weight -= entry.weight;
+        }
+    }
+}
+
 impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
     /// An empty cache whose entries weigh at most `weight_max` together.
     pub(crate) fn new(weight_max: usize) -> Self {
@@ -42,14 +54,18 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
 
     /// Caches a value of this weight. A value that is too heavy for the cache is not kept.
     pub(crate) fn insert(&self, key: K, value: V, weight: usize) {
+        self.lock().put(key, Entry { value, weight }, self.weight_max);
+    }
+
+    /// The cached value, or a new one of weight 1, which is then cached.
+    pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         let mut entries = self.lock();
-        let replaced = entries.by_use.put(key, Entry { value, weight });
-        entries.weight += weight;
-        entries.weight -= replaced.map_or(0, |entry| entry.weight);
-        while entries.weight > self.weight_max {
-            let Some((_, entry)) = entries.by_use.pop_lru() else { break };
-            entries.weight -= entry.weight;
+        if let Some(entry) = entries.by_use.get(&key) {
+            return entry.value.clone();
         }
+        let value = make();
+        entries.put(key, Entry { value: value.clone(), weight: 1 }, self.weight_max);
+        value
     }
 
     /// Removes an entry.
@@ -105,6 +121,17 @@ mod tests {
         }
         cache.insert("a", 101, 101);
         assert_eq!((cache.get("a"), cache.weight()), (None, 0), "heavier than the cache");
+    }
+
+    #[test]
+    fn a_new_value_does_not_replace_one_of_the_same_key() {
+        let cache = BoundedCache::new(2);
+        for (key, made, expected) in
+            [(1, "a", "a"), (1, "b", "a"), (2, "c", "c"), (3, "d", "d"), (1, "e", "e")]
+        {
+            assert_eq!(cache.get_or_insert_with(key, || made), expected, "{key}");
+            assert!(cache.weight() <= 2);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The way out: outgoing connections, and the guard for those to urls that users supply, such as feeds,
+//! Outgoing connections, and the guard for those to urls that users supply, such as feeds,
 //! webhooks and the endpoints of browsers. The guard checks the url, and when the server connects,
 //! the addresses to which the host name resolves.
 //!
@@ -35,6 +35,9 @@ use url::{Host, Url};
 const PORT: u16 = 443;
 /// The allowed ports of web pages, unless private networks are allowed.
 const PAGE_PORTS: [u16; 2] = [80, PORT];
+
+/// The most addresses of a host that are tried for one connection.
+const ADDRESSES_MAX: usize = 8;
 
 /// Why a url is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -101,10 +104,12 @@ enum Policy {
     PublicAnd(IpAddr),
 }
 
-/// The way out: decides to which urls and addresses the server may connect, and connects.
+/// Decides to which urls and addresses the server may connect, and connects.
 #[derive(Clone)]
 pub(crate) struct Outbound {
     policy: Policy,
+    /// Whether users supply the urls. An administrator configures the others.
+    is_for_users: bool,
     resolver: Arc<dyn Resolver>,
     proxy: Option<Arc<EgressProxy>>,
 }
@@ -116,30 +121,30 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// A way out without a proxy that uses the system's resolver.
+    /// Connections without a proxy, with the system's resolver.
     #[must_use]
     pub(crate) fn new(allow_private_networks: bool) -> Self {
         let policy = if allow_private_networks { Policy::Any } else { Policy::Public };
-        Self { policy, resolver: Arc::new(SystemResolver), proxy: None }
+        Self { policy, is_for_users: true, resolver: Arc::new(SystemResolver), proxy: None }
     }
 
-    /// The same way out through a proxy.
+    /// The same connections through a proxy.
     #[must_use]
     pub(crate) fn through(self, proxy: Option<EgressProxy>) -> Self {
         Self { proxy: proxy.map(Arc::new), ..self }
     }
 
-    /// The same way out for urls that an administrator configured, whose addresses are not checked.
+    /// The same connections to urls that an administrator configured, whose addresses are not checked.
     #[must_use]
     pub(crate) fn unguarded(&self) -> Self {
-        Self { policy: Policy::Any, ..self.clone() }
+        Self { policy: Policy::Any, is_for_users: false, ..self.clone() }
     }
 
     /// The proxy and its last failure, for operators; `None` without a proxy.
     pub(crate) fn proxy_diagnostics(&self) -> Option<EgressProxyDiagnostics> {
         let proxy = self.proxy.as_ref()?;
         let failure = proxy.failure().map(|failure| failure.to_string());
-        Some(EgressProxyDiagnostics { address: proxy.place().to_owned(), failure })
+        Some(EgressProxyDiagnostics { address: proxy.authority().to_owned(), failure })
     }
 
     /// Parses a url that a user supplied. Addresses are recognized in all notations of the URL
@@ -197,7 +202,7 @@ impl Outbound {
         Ok(url)
     }
 
-    /// Resolves a host and returns its allowed addresses.
+    /// Resolves a host and returns its allowed addresses, at most [`ADDRESSES_MAX`].
     ///
     /// # Errors
     /// When the host does not resolve, or none of its addresses is allowed.
@@ -210,8 +215,8 @@ impl Outbound {
         if addresses.is_empty() {
             return Err(Unreachable::Unresolved(io::ErrorKind::NotFound.into()));
         }
-        let allowed: Vec<_> =
-            addresses.into_iter().filter(|address| self.allows(address.ip())).collect();
+        let allowed = addresses.into_iter().filter(|address| self.allows(address.ip()));
+        let allowed: Vec<_> = allowed.take(ADDRESSES_MAX).collect();
         if allowed.is_empty() { Err(Unreachable::NotAllowed) } else { Ok(allowed) }
     }
 

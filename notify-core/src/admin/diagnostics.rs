@@ -80,12 +80,12 @@ pub struct RefusedCalls {
     pub application: u64,
     /// When the last call was refused, unix ms.
     pub last_at: Timestamp,
-    /// The proxy that forwarded the last of those refused calls that came through a proxy which is not in
-    /// `--trusted-proxies`; null if none did. All clients behind it count as one address.
+    /// The proxy that forwarded the last call above a limit of its client address, if this proxy is not in
+    /// `--trusted-proxies`. All clients behind it count as one address.
     pub untrusted_proxy: Option<String>,
 }
 
-/// The proxy through which the server sends everything out.
+/// The proxy through which the server reaches other hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EgressProxyDiagnostics {
@@ -123,8 +123,8 @@ pub struct StorageDiagnostics {
     pub log_bytes: u64,
     /// Free space on the disk of the database, in bytes; null when unknown.
     pub free_bytes: Option<u64>,
-    /// Number of roles of PostgreSQL that may connect to the database although they are not the server's own. They
-    /// cannot read the tables, but they can stop the writes. Null with SQLite.
+    /// Number of roles of PostgreSQL other than the server's that may connect to the database. They can stop
+    /// all writes. Null with SQLite.
     #[serde(default)]
     pub foreign_roles: Option<u64>,
 }

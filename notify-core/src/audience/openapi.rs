@@ -66,7 +66,7 @@ fn description(field: &str) -> &'static str {
         "at_least" => "Operator: the value is this one or a larger one.",
         "below" => "Operator: the value is smaller than this one.",
         "within_days" => "Operator: the instant lies at most this number of days back.",
-        _ => "",
+        _ => unreachable!("the field `{field}` of a condition has no description"),
     }
 }
 

@@ -18,7 +18,7 @@ const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * DAY_MS;
 /// How long the removal of erased ids from stored requests takes at most, in milliseconds: one day.
 const ERASURE_MS_MAX: i64 = DAY_MS;
 
-/// How long ago a call must have been refused to be no problem any more, in milliseconds: one day.
+/// How long a refused call remains a warning, in milliseconds: one day.
 const REFUSED_MS_MAX: i64 = DAY_MS;
 
 /// What is known about the server.
@@ -147,14 +147,15 @@ fn check_refused(refused: &RefusedCalls, now: Timestamp) -> Finding {
     let RefusedCalls { app_name, device, address, application, last_at, untrusted_proxy, .. } =
         refused;
     let limits = [
-        (*device, "for one device"),
-        (*address, "for one client address"),
-        (*application, "for registrations of the application"),
+        (*device, "one device"),
+        (*address, "one client address"),
+        (*application, "registrations of the application"),
     ];
     let counts = limits.into_iter().filter(|(calls, _)| *calls > 0);
-    let counts: Vec<String> = counts.map(|(calls, limit)| format!("{calls} {limit}")).collect();
+    let counts: Vec<String> =
+        counts.map(|(calls, limit)| format!("{calls} by the limit of {limit}")).collect();
     let detail = format!(
-        "{} of apps and browsers got 429 since the server started, the last one at {}; by the limit {}",
+        "{} of apps and browsers got 429 since the server started, the last one at {}; refused: {}",
         pluralize(device + address + application, "call"),
         last_at.to_rfc3339(),
         counts.join(", ")
@@ -162,22 +163,24 @@ fn check_refused(refused: &RefusedCalls, now: Timestamp) -> Finding {
     if now.ms_since(*last_at) > REFUSED_MS_MAX {
         return Finding::passed(CHECK, app_name, detail);
     }
-    let hint = match untrusted_proxy {
-        Some(proxy) => format!(
-            "all clients of the proxy {proxy} count as one address: if the proxy is yours, add it to \
-             --trusted-proxies"
-        ),
-        None if application > address => {
-            "raise --web-subscriptions-per-minute; if strangers registered devices, see \
-             `docs/apps.md`"
-                .to_owned()
+    let most = *device.max(address).max(application);
+    let hint = if *address == most {
+        match untrusted_proxy {
+            Some(proxy) => format!(
+                "all clients of the proxy {proxy} count as one address: if the proxy is yours, add it to \
+                 --trusted-proxies"
+            ),
+            None => {
+                "if many phones share an address, raise --web-address-requests-per-minute; a proxy in front \
+                 of the server must send X-Forwarded-For and be in --trusted-proxies"
+                    .to_owned()
+            }
         }
-        None if address > device => {
-            "if many phones share an address, raise --web-address-requests-per-minute; a proxy in front of \
-             the server must send X-Forwarded-For and be in --trusted-proxies"
-                .to_owned()
-        }
-        None => "find out why one app calls so often, or raise --web-requests-per-minute".to_owned(),
+    } else if *application == most {
+        "raise --web-subscriptions-per-minute; if strangers registered devices, see `docs/apps.md`"
+            .to_owned()
+    } else {
+        "find out why one device calls so often, or raise --web-requests-per-minute".to_owned()
     };
     Finding::warning(CHECK, app_name, detail).with_hint(hint)
 }
@@ -219,17 +222,17 @@ fn check_durability(storage: &StorageDiagnostics) -> Finding {
     }
 }
 
-/// A finding if roles of PostgreSQL may connect that have no rights to the tables.
+/// A finding if roles of PostgreSQL other than the server's may connect to the database.
 fn check_roles(foreign_roles: u64) -> Option<Finding> {
     if foreign_roles == 0 {
         return None;
     }
     let detail = format!(
-        "{} of PostgreSQL without rights to the tables may connect to the database, and can stop all writes",
+        "{} of PostgreSQL other than the server's may connect to the database, and can stop all writes",
         pluralize(foreign_roles, "role")
     );
     let hint = "as the owner of the database, run `revoke connect on database … from public`, and grant it to \
-                the roles that need it";
+                the roles that need it; roles that you grant it to remain in this warning";
     Some(Finding::warning("roles", "", detail).with_hint(hint))
 }
 
@@ -323,15 +326,25 @@ mod tests {
         assert_eq!(
             found.detail(),
             "2 calls of apps and browsers got 429 since the server started, the last one at \
-             1970-01-11T00:00:00Z; by the limit 2 for one client address"
+             1970-01-11T00:00:00Z; refused: 2 by the limit of one client address"
         );
         assert!(check_refused(&refused, now.plus_ms(REFUSED_MS_MAX + 1)).hint().is_none());
+        let mixed = RefusedCalls { device: 4, application: 3, ..refused.clone() };
+        assert!(check_refused(&mixed, now).detail().ends_with(
+            "refused: 4 by the limit of one device, 2 by the limit of one client address, \
+             3 by the limit of registrations of the application"
+        ));
         let hint = |refused: RefusedCalls| check_refused(&refused, now).hint().unwrap().to_owned();
+        let proxied =
+            RefusedCalls { untrusted_proxy: Some("10.0.0.7".to_owned()), ..refused.clone() };
         for (refused, word) in [
             (refused.clone(), "--web-address-requests-per-minute"),
             (RefusedCalls { device: 3, ..refused.clone() }, "--web-requests-per-minute"),
-            (RefusedCalls { application: 3, ..refused.clone() }, "--web-subscriptions-per-minute"),
-            (RefusedCalls { untrusted_proxy: Some("10.0.0.7".to_owned()), ..refused }, "10.0.0.7"),
+            (RefusedCalls { application: 3, ..refused }, "--web-subscriptions-per-minute"),
+            (mixed, "--web-requests-per-minute"),
+            (proxied.clone(), "10.0.0.7"),
+            (RefusedCalls { device: 3, ..proxied.clone() }, "--web-requests-per-minute"),
+            (RefusedCalls { application: 3, ..proxied }, "--web-subscriptions-per-minute"),
         ] {
             assert!(hint(refused.clone()).contains(word), "{refused:?}");
         }
@@ -386,15 +399,16 @@ mod tests {
     }
 
     #[test]
-    fn roles_that_may_connect_without_rights_are_a_warning() {
+    fn roles_other_than_the_servers_are_a_warning() {
         assert!(check_roles(0).is_none());
         let finding = check_roles(1).unwrap();
         assert_eq!(finding.status(), Status::Warning);
         assert_eq!(
             finding.detail(),
-            "1 role of PostgreSQL without rights to the tables may connect to the database, and can stop \
+            "1 role of PostgreSQL other than the server's may connect to the database, and can stop \
              all writes"
         );
+        assert!(check_roles(2).unwrap().detail().starts_with("2 roles of PostgreSQL other than"));
         assert!(finding.hint().unwrap().contains("revoke connect on database"));
     }
 

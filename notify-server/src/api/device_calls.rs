@@ -4,33 +4,33 @@
 //! Many phones can have one address: behind the NAT of a carrier, or behind a proxy that the server does not
 //! trust. A call with the secret of its device therefore counts for the device, and all others for the client
 //! address. Wrong secrets count apart, so that a stranger who tries secrets does not use up the registrations
-//! of the phones behind the same address.
+//! of the phones behind the same address. A wide limit of the address counts every call before its body is read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use governor::{DefaultDirectRateLimiter, Quota};
-use notify_core::{AppId, Timestamp};
+use notify_core::{AppId, DeviceId, Timestamp};
 
 use crate::api::error::ApiError;
 use crate::api::limiter::{FailureLimiter, Limiter, check_direct, quota_per_minute};
-use crate::api::request_ctx::RequestCtx;
+use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::server::network;
 use crate::bounded_cache::BoundedCache;
 use crate::config::Config;
 use crate::store::{AppNo, StoreError};
 use crate::telemetry::{Metrics, RefusedBy};
 
-/// The most devices of which the server remembers that they had their secret, and how often they called. A
-/// device that is forgotten only has to be looked up again.
+/// The most devices that the server remembers after a call with the right secret. A device that is forgotten only
+/// has to be looked up again.
 const DEVICES_TRACKED_MAX: usize = 100_000;
 /// How many devices behind one address can use up their limits at the same time. Without this bound, a
-/// stranger could register many devices, and call with all of them.
+/// stranger could register many devices and call with all of them, or send any number of invalid requests.
 const BUSY_DEVICES_PER_ADDRESS: u32 = 100;
 
-/// The limits of apps and of browsers. Each count for themselves: a caller with a publishable key cannot use up
-/// the limits of the pages of the application.
+/// The limits of apps and of browsers. Each area has its own: a caller with a publishable key cannot use up the
+/// limits of the pages of the application.
 pub(crate) struct DeviceCalls {
     apps: Area,
     browsers: Area,
@@ -42,10 +42,9 @@ pub(crate) struct DeviceCalls {
 struct Area {
     /// The limit of one device; `None` for no limit.
     device_quota: Option<Quota>,
-    /// The devices that called with their secret, by its hash. A secret has 256 random bits, so that it is of
-    /// one device.
-    devices: BoundedCache<(AppNo, [u8; 32]), Option<Arc<DefaultDirectRateLimiter>>>,
-    devices_of_address: Limiter<(AppNo, IpAddr)>,
+    /// The devices that called with their secret, each with the hash of the secret.
+    devices: BoundedCache<(AppNo, DeviceId, [u8; 32]), Option<Arc<DefaultDirectRateLimiter>>>,
+    all_calls: Limiter<(AppNo, IpAddr)>,
     without_secret: Limiter<(AppNo, IpAddr)>,
     wrong_secrets: FailureLimiter<(AppNo, IpAddr)>,
     registrations: Limiter<AppNo>,
@@ -57,9 +56,7 @@ impl Area {
         Self {
             device_quota: quota_per_minute(per_device),
             devices: BoundedCache::new(DEVICES_TRACKED_MAX),
-            devices_of_address: Limiter::per_minute(
-                per_device.saturating_mul(BUSY_DEVICES_PER_ADDRESS),
-            ),
+            all_calls: Limiter::per_minute(per_device.saturating_mul(BUSY_DEVICES_PER_ADDRESS)),
             without_secret: Limiter::per_minute(config.web_address_requests_per_minute),
             wrong_secrets: FailureLimiter::per_minute(per_device),
             registrations: Limiter::per_minute(config.web_subscriptions_per_minute),
@@ -67,7 +64,7 @@ impl Area {
     }
 
     fn prune(&self) {
-        self.devices_of_address.prune();
+        self.all_calls.prune();
         self.without_secret.prune();
         self.wrong_secrets.prune();
         self.registrations.prune();
@@ -101,7 +98,7 @@ pub(crate) struct RefusedCounts {
     by: [u64; RefusedBy::ALL.len()],
     /// When the last one was refused.
     pub(crate) last_at: Timestamp,
-    /// The proxy that forwarded the last one of those that came through a proxy that is not trusted.
+    /// The proxy that forwarded the last call that a limit of its address refused, if that proxy is not trusted.
     pub(crate) untrusted_proxy: Option<IpAddr>,
 }
 
@@ -123,7 +120,7 @@ impl Refused {
     }
 }
 
-/// A call of a device, which is counted once.
+/// A call of a device.
 pub(crate) struct DeviceCall<'c> {
     calls: &'c DeviceCalls,
     area: &'c Area,
@@ -135,37 +132,56 @@ pub(crate) struct DeviceCall<'c> {
 }
 
 impl<'c> DeviceCall<'c> {
+    /// The call of a request; `None` if it is not below `/device/v1` or `/web/v1`.
+    pub(crate) fn by(
+        calls: &'c DeviceCalls,
+        caller: &Caller,
+        address: IpAddr,
+        untrusted_proxy: Option<IpAddr>,
+        at: Timestamp,
+    ) -> Option<Self> {
+        let (area, app, app_id) = match caller {
+            Caller::Browser(origin) => (&calls.browsers, origin.web.no, origin.app),
+            Caller::DeviceApp(access) => (&calls.apps, access.no, access.app.id),
+            Caller::App(_)
+            | Caller::Admin(_)
+            | Caller::Platform(_)
+            | Caller::Console(_)
+            | Caller::Anonymous => return None,
+        };
+        Some(Self { calls, area, app, app_id, client: network(address), untrusted_proxy, at })
+    }
+
     /// The call of a request below `/device/v1` or `/web/v1`.
     pub(crate) fn of(ctx: &'c RequestCtx) -> Self {
         let calls = &ctx.api.device_calls;
-        let (area, app_id) = match ctx.caller.web_origin() {
-            Some(origin) => (&calls.browsers, origin.app),
-            None => (&calls.apps, ctx.app().id),
-        };
-        Self {
-            calls,
-            area,
-            app: ctx.app_no(),
-            app_id,
-            client: network(ctx.address),
-            untrusted_proxy: ctx.untrusted_proxy,
-            at: ctx.received_at,
-        }
+        let call = Self::by(calls, &ctx.caller, ctx.address, ctx.untrusted_proxy, ctx.received_at);
+        call.expect("the pipeline authenticates every request of these areas")
     }
 
-    /// Whether the call has the secret of its device, which `read` finds in the store.
+    /// Counts the call, before its body is read.
+    ///
+    /// # Errors
+    /// 429 when the address exceeds its limit for all calls.
+    pub(crate) fn count(&self) -> Result<(), ApiError> {
+        self.counted(RefusedBy::Address, self.area.all_calls.check(&self.address()))
+    }
+
+    /// Whether the call has the secret of its device, which `read` finds in the store. Counts the call for the
+    /// device, or a wrong secret for the address.
     ///
     /// # Errors
     /// 429 when the device exceeds its limit, or after too many wrong secrets from the same address.
-    pub(crate) async fn has_secret(
+    pub(crate) async fn check_secret(
         &self,
+        device: &DeviceId,
         secret: [u8; 32],
         read: impl Future<Output = Result<bool, StoreError>>,
     ) -> Result<bool, ApiError> {
-        let key = (self.app, secret);
+        let key = (self.app, device.clone(), secret);
         let known = self.area.devices.get(&key);
         match &known {
-            Some(device) => self.count_for_device(device.as_deref())?,
+            Some(limiter) => self.count_for_device(limiter.as_deref())?,
             None => {
                 let not_locked = self.area.wrong_secrets.check_not_locked(&self.address());
                 self.counted(RefusedBy::Address, not_locked)?;
@@ -179,19 +195,16 @@ impl<'c> DeviceCall<'c> {
         }
         if known.is_none() {
             let quota = self.area.device_quota;
-            let device = quota.map(|quota| Arc::new(DefaultDirectRateLimiter::direct(quota)));
-            self.area.devices.insert(key, device.clone(), 1);
-            self.count_for_device(device.as_deref())?;
+            let make = || quota.map(|quota| Arc::new(DefaultDirectRateLimiter::direct(quota)));
+            let limiter = self.area.devices.get_or_insert_with(key, make);
+            self.count_for_device(limiter.as_deref())?;
         }
         Ok(true)
     }
 
-    fn count_for_device(&self, device: Option<&DefaultDirectRateLimiter>) -> Result<(), ApiError> {
-        if let Some(device) = device {
-            self.counted(RefusedBy::Device, check_direct(device))?;
-        }
-        let together = self.area.devices_of_address.check(&self.address());
-        self.counted(RefusedBy::Address, together)
+    fn count_for_device(&self, limiter: Option<&DefaultDirectRateLimiter>) -> Result<(), ApiError> {
+        let Some(limiter) = limiter else { return Ok(()) };
+        self.counted(RefusedBy::Device, check_direct(limiter))
     }
 
     /// Counts a call without the secret of its device.
@@ -231,7 +244,9 @@ impl<'c> DeviceCall<'c> {
             let counts = refused.entry(self.app_id).or_default();
             counts.by[limit as usize] += 1;
             counts.last_at = self.at;
-            counts.untrusted_proxy = self.untrusted_proxy.or(counts.untrusted_proxy);
+            if limit == RefusedBy::Address {
+                counts.untrusted_proxy = self.untrusted_proxy;
+            }
             drop(refused);
             self.calls.metrics.count_refused_call(self.app, limit);
         }
@@ -269,9 +284,13 @@ mod tests {
         }
     }
 
+    fn device() -> DeviceId {
+        DeviceId::new("phone").unwrap()
+    }
+
     async fn is_allowed(calls: &DeviceCalls, client: u8, secret: u8, is_right: bool) -> bool {
-        let read = ready(Ok(is_right));
-        call(calls, client).has_secret([secret; 32], read).await.is_ok()
+        let (call, read) = (call(calls, client), ready(Ok(is_right)));
+        call.count().is_ok() && call.check_secret(&device(), [secret; 32], read).await.is_ok()
     }
 
     /// A read that an attempt of a locked address must not cost.
@@ -300,7 +319,7 @@ mod tests {
             assert!(is_allowed(&calls, 1, 1, false).await, "401, not 429");
         }
         assert!(!is_allowed(&calls, 1, 1, false).await);
-        assert!(call(&calls, 1).has_secret([2; 32], never()).await.is_err());
+        assert!(call(&calls, 1).check_secret(&device(), [2; 32], never()).await.is_err());
         assert!(is_allowed(&calls, 1, 7, true).await, "a device that had its secret before");
         assert!(is_allowed(&calls, 2, 1, false).await, "another address");
         assert!(call(&calls, 1).count_registration().is_ok(), "registrations count apart");
@@ -322,9 +341,38 @@ mod tests {
     async fn a_replaced_secret_is_forgotten() {
         let calls = calls(100, 1, 1);
         assert!(is_allowed(&calls, 1, 1, true).await);
-        assert!(calls.apps.devices.get(&(AppNo(1), [1; 32])).is_some());
+        let key = (AppNo(1), device(), [1; 32]);
+        assert!(calls.apps.devices.get(&key).is_some());
         assert!(is_allowed(&calls, 1, 1, false).await);
-        assert!(calls.apps.devices.get(&(AppNo(1), [1; 32])).is_none());
+        assert!(calls.apps.devices.get(&key).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_call_for_another_device_does_not_reset_the_limit_of_the_callers_own() {
+        let calls = calls(2, 1, 1);
+        for expected in [true, true, false] {
+            assert_eq!(is_allowed(&calls, 1, 1, true).await, expected);
+            let other = DeviceId::new("other").unwrap();
+            let read = ready(Ok(false));
+            assert!(!call(&calls, 1).check_secret(&other, [1; 32], read).await.unwrap_or(false));
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_named_only_for_the_last_call_that_its_address_lost() {
+        let calls = calls(1, 1, 0);
+        let through = |proxy: Option<u8>| DeviceCall {
+            untrusted_proxy: proxy.map(|last| IpAddr::from([10, 0, 0, last])),
+            ..call(&calls, 1)
+        };
+        assert!(through(Some(7)).count_without_device().is_ok());
+        let named = || calls.refused()[0].1.untrusted_proxy.map(|proxy| proxy.to_string());
+        assert!(through(Some(7)).count_without_device().is_err());
+        assert_eq!(named().as_deref(), Some("10.0.0.7"));
+        assert!(through(Some(8)).counted(RefusedBy::Device, Err(ApiError::NotFound)).is_err());
+        assert_eq!(named().as_deref(), Some("10.0.0.7"), "a limit that no proxy influences");
+        assert!(through(None).count_without_device().is_err());
+        assert_eq!(named(), None);
     }
 
     #[test]

@@ -354,7 +354,7 @@ variables that begin with `NOTIFY_` and are not settings.
 
 Without `--egress-proxy`, the server uses the proxy in `HTTPS_PROXY` (or `https_proxy`). `NO_PROXY` (or
 `no_proxy`) lists the hosts that it reaches without the proxy; `NO_PROXY=*` means that it uses no proxy. The form
-of the list is in [operations](operations.md#a-proxy-for-what-the-server-sends).
+of the list is in [operations](operations.md#egress-proxy).
 
 A duration is written as `30s`, `500ms`, `2m` or `1h`; a plain number means seconds. A list of
 networks is written as `10.0.0.0/8, 192.168.1.1`. In the file, it can also be a TOML array.

@@ -63,7 +63,7 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     /// Whether feeds, webhooks and web push endpoints may have loopback and private addresses.
     pub allow_private_networks: bool,
-    /// The proxy through which the server sends everything out; `HTTPS_PROXY` by default.
+    /// The proxy through which the server reaches other hosts; `HTTPS_PROXY` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress_proxy: Option<ProxyUrl>,
     /// Most requests per second with one API key; 0 means no limit.

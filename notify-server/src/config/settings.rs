@@ -115,7 +115,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "egress-proxy",
         value: "URL",
-        help: "HTTP proxy through which the server sends everything out, such as \
+        help: "HTTP proxy through which the server reaches other hosts, in the form \
          http://USER:PASSWORD@proxy.example:3128; HTTPS_PROXY by default. NO_PROXY lists exceptions. Other \
          users of the machine can read arguments, so prefer the environment variable",
         kind: Kind::Text,
@@ -143,8 +143,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "web-requests-per-minute",
         "N",
         "Maximum number of requests per minute of one browser or app that has the secret of its device; 0 \
-         means no limit. A client address may send a hundred times as many to one application, and as many \
-         with a wrong secret",
+         means no limit. One client address may send 100 times as many to one application. It may send as \
+         many with a wrong secret as one device with the right one",
     ),
     count(
         "web-address-requests-per-minute",

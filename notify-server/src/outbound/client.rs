@@ -12,7 +12,6 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::rt::ReadBufCursor;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -107,7 +106,7 @@ struct Connector {
 }
 
 impl Connector {
-    async fn open(self, uri: Uri) -> Result<HttpStream, DialError> {
+    async fn open(self, uri: Uri) -> Result<TokioIo<Stream>, DialError> {
         let deadline = Instant::now() + self.connect_limit;
         let is_tls = uri.scheme_str() == Some("https");
         let host = uri.host().unwrap_or_default();
@@ -115,13 +114,13 @@ impl Connector {
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = self.outbound.connect(host, port, self.connect_limit).await?;
         if !is_tls {
-            return Ok(HttpStream(TokioIo::new(stream)));
+            return Ok(TokioIo::new(stream));
         }
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|error| DialError::Tls(io::Error::other(error)))?;
         let handshake = TlsConnector::from(self.tls).connect(name, stream);
         match timeout_at(deadline, handshake).await {
-            Ok(Ok(tls)) => Ok(HttpStream(TokioIo::new(Box::new(tls)))),
+            Ok(Ok(tls)) => Ok(TokioIo::new(Box::new(tls))),
             Ok(Err(error)) => Err(DialError::Tls(error)),
             Err(_) => Err(DialError::TimedOut),
         }
@@ -129,9 +128,9 @@ impl Connector {
 }
 
 impl tower_service::Service<Uri> for Connector {
-    type Response = HttpStream;
+    type Response = TokioIo<Stream>;
     type Error = DialError;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpStream, DialError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<Stream>, DialError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
         Poll::Ready(Ok(()))
@@ -142,51 +141,8 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// A byte stream as hyper uses it.
-struct HttpStream(TokioIo<Stream>);
-
-impl Connection for HttpStream {
+impl Connection for Stream {
     fn connected(&self) -> Connected {
         Connected::new()
-    }
-}
-
-impl hyper::rt::Read for HttpStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
-    }
-}
-
-impl hyper::rt::Write for HttpStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }

@@ -1,5 +1,5 @@
-//! Opening a byte stream to another host, directly or through the egress proxy. Everything that the server sends
-//! out goes this way.
+//! Opening a byte stream to another host, directly or through the egress proxy. All outgoing connections except
+//! those to PostgreSQL are made here.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::proxy::{EgressProxy, ProxyError};
 use super::{Outbound, Policy, Unreachable, is_this_machine};
@@ -41,7 +41,7 @@ pub(crate) enum DialError {
     /// TLS to the host failed, or took too long.
     #[error("TLS failed")]
     Tls(#[source] io::Error),
-    /// The proxy is the obstacle, or reports one.
+    /// The proxy failed, or could not reach the host.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
 }
@@ -58,20 +58,18 @@ impl Outbound {
         port: u16,
         limit: Duration,
     ) -> Result<Stream, DialError> {
+        let deadline = Instant::now() + limit;
         let Some(proxy) = self.proxy_for(host, port) else {
-            let connecting = self.connect_directly(host, port);
-            let tcp = timeout(limit, connecting).await.unwrap_or(Err(DialError::TimedOut))?;
-            return Ok(Box::new(tcp));
+            let connecting = timeout_at(deadline, self.connect_directly(host, port));
+            return Ok(Box::new(connecting.await.map_err(|_| DialError::TimedOut)??));
         };
-        let result = match timeout(limit, self.connect_through(proxy, host, port)).await {
-            Ok(result) => result,
-            Err(_) => Err(proxy.timed_out().into()),
+        let result = self.connect_through(proxy, host, port, deadline).await;
+        let of_proxy = match &result {
+            Ok(_) => Ok(()),
+            Err(DialError::Proxy(error)) => Err(error),
+            Err(_) => return result,
         };
-        match &result {
-            Ok(_) => proxy.record(Ok(()), host, port),
-            Err(DialError::Proxy(error)) => proxy.record(Err(error), host, port),
-            Err(_) => {}
-        }
+        proxy.record(of_proxy, (host, port), self.is_for_users);
         result
     }
 
@@ -85,27 +83,34 @@ impl Outbound {
         connect_to_any(addresses).await.map_err(DialError::Refused)
     }
 
-    /// Connects through the proxy. If the guard judges addresses, it resolves the name, and the proxy gets an
-    /// address that the guard allowed. So the proxy does not resolve the name again, and a name that changes its
-    /// address (DNS rebinding) does not get around the guard. Otherwise the proxy gets the name, because a
+    /// Connects through the proxy. If the guard checks addresses, the server resolves the name, and the proxy gets
+    /// an address that the guard allowed. So the proxy does not resolve the name again, and a name that changes
+    /// its address (DNS rebinding) does not get around the guard. Otherwise the proxy gets the name, because a
     /// server behind a proxy often cannot resolve names of the internet.
     async fn connect_through(
         &self,
         proxy: &EgressProxy,
         host: &str,
         port: u16,
+        deadline: Instant,
     ) -> Result<Stream, DialError> {
         if self.policy == Policy::Any {
-            return Ok(proxy.tunnel(&*self.resolver, &authority(host, port)).await?);
+            let target = authority(host, port);
+            return Ok(proxy.tunnel(&*self.resolver, &target, deadline).await?);
         }
-        let mut last_error = None;
-        for address in self.addresses(host, port).await? {
-            match proxy.tunnel(&*self.resolver, &address.to_string()).await {
-                Err(error) if error.is_about_target() => last_error = Some(error),
+        let resolving = timeout_at(deadline, self.addresses(host, port));
+        let mut addresses = resolving.await.map_err(|_| DialError::TimedOut)??.into_iter();
+        loop {
+            let address = addresses.next().expect("the loop ends at the last address");
+            let left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+            // A dead address takes only its share of the time.
+            let now = Instant::now();
+            let share = now + deadline.saturating_duration_since(now) / (left + 1);
+            match proxy.tunnel(&*self.resolver, &address.to_string(), share).await {
+                Err(error) if left > 0 && error.is_about_target() => {}
                 result => return Ok(result?),
             }
         }
-        Err(last_error.expect("the guard returns at least one address").into())
     }
 }
 

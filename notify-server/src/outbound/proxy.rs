@@ -4,7 +4,6 @@
 use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,19 +13,18 @@ use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
-use super::dial::{ByteStream, Stream, connect_to_any};
-use super::{NoProxy, Resolver, system_roots, trusting};
+use super::dial::{Stream, connect_to_any};
+use super::{ADDRESSES_MAX, NoProxy, Resolver, system_roots, trusting};
+use crate::telemetry::LogThrottle;
 use crate::tls_problem::TlsProblem;
 
 /// Longest head of the proxy's response, in bytes.
 const HEAD_BYTES_MAX: u64 = 16_384;
-/// Shortest time between two lines in the log about a failing proxy.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The url of an HTTP proxy, with or without credentials. The credentials are never displayed.
 #[derive(Clone)]
@@ -36,7 +34,7 @@ pub struct ProxyUrl {
     host: String,
     port: u16,
     /// Host and port.
-    place: Arc<str>,
+    authority: Arc<str>,
     /// The value of `Proxy-Authorization` (RFC 7617).
     authorization: Option<SecretString>,
 }
@@ -76,13 +74,13 @@ impl FromStr for ProxyUrl {
         }
         let (host, port) =
             url.host().zip(url.port_or_known_default()).ok_or(ProxyUrlError::Form)?;
-        let place = format!("{host}:{port}").into();
+        let authority = format!("{host}:{port}").into();
         let host = match host {
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
         };
-        Ok(Self { tls, host, port, place, authorization: authorization(&url)? })
+        Ok(Self { tls, host, port, authority, authorization: authorization(&url)? })
     }
 }
 
@@ -104,21 +102,21 @@ fn authorization(url: &Url) -> Result<Option<SecretString>, ProxyUrlError> {
 impl std::fmt::Display for ProxyUrl {
     /// Host and port.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.place)
+        f.write_str(&self.authority)
     }
 }
 
 impl std::fmt::Debug for ProxyUrl {
     /// Never shows the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ProxyUrl").field(&self.place).finish()
+        f.debug_tuple("ProxyUrl").field(&self.authority).finish()
     }
 }
 
 impl Serialize for ProxyUrl {
     /// Host and port, without credentials.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.place)
+        serializer.serialize_str(&self.authority)
     }
 }
 
@@ -157,19 +155,19 @@ pub(crate) enum ProxyProblem {
     /// It reports that it does not reach the host.
     #[error("does not reach the host (status {0})")]
     TargetUnreached(u16),
-    /// The proxy is too slow, or the host is.
+    /// The proxy accepted the request in time, and did not answer it in time. The proxy is too slow, or the host is.
     #[error("makes no connection in time")]
     TimedOut,
 }
 
 impl ProxyError {
-    /// Whether the target may be the obstacle, and not the proxy or its settings.
+    /// Whether the target may be the cause, and not the proxy or its settings.
     pub(crate) fn is_about_target(&self) -> bool {
         matches!(self.problem, ProxyProblem::TargetUnreached(_) | ProxyProblem::TimedOut)
     }
 }
 
-/// The proxy of a server, and how it does.
+/// The proxy of a server, and its last failure.
 pub(crate) struct EgressProxy {
     url: ProxyUrl,
     no_proxy: NoProxy,
@@ -183,7 +181,9 @@ pub(crate) struct EgressProxy {
 struct State {
     /// Why the last connection failed, if the proxy was the cause.
     failure: Option<ProxyError>,
-    logged_at: Option<Instant>,
+    log: LogThrottle,
+    /// Separate, so that refused urls of users do not keep failures of providers out of the log.
+    log_of_users: LogThrottle,
 }
 
 impl EgressProxy {
@@ -198,8 +198,8 @@ impl EgressProxy {
     }
 
     /// Host and port.
-    pub(super) fn place(&self) -> &str {
-        &self.url.place
+    pub(super) fn authority(&self) -> &str {
+        &self.url.authority
     }
 
     /// Why the last connection failed, if the proxy was the cause.
@@ -212,47 +212,64 @@ impl EgressProxy {
         self.no_proxy.contains(host, port)
     }
 
-    /// Keeps the result of a connection, and logs a failure of the proxy. The names of the targets come from users
-    /// too, and the results for them do not name the proxy.
-    pub(super) fn record(&self, result: Result<(), &ProxyError>, host: &str, port: u16) {
-        let failure = result.err().filter(|error| !error.is_about_target());
+    /// Keeps the result of a connection, and logs a failure of the proxy. If the url of the target is a user's,
+    /// what the proxy refuses is only logged: it may allow the providers.
+    pub(super) fn record(
+        &self,
+        result: Result<(), &ProxyError>,
+        (host, port): (&str, u16),
+        is_users: bool,
+    ) {
+        let failure = match result {
+            // The proxy accepts connections, and its credentials are unknown.
+            Err(error) if error.problem == ProxyProblem::TimedOut => return,
+            result => result.err().filter(|error| !error.is_about_target()),
+        };
+        let is_refusal = |error: &ProxyError| matches!(error.problem, ProxyProblem::Refused(_));
         let mut state = self.state.lock().expect("nothing panics under this lock");
-        state.failure = failure.cloned();
-        let Some(failure) = failure else { return };
-        if state.logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            state.logged_at = Some(Instant::now());
+        if !is_users || !failure.or(state.failure.as_ref()).is_some_and(is_refusal) {
+            state.failure = failure.cloned();
+        }
+        let log = if is_users { &mut state.log_of_users } else { &mut state.log };
+        if let Some(failure) = failure
+            && log.try_acquire()
+        {
             tracing::warn!(host, port, "no connection: {failure}");
         }
     }
 
-    /// The error of a connection that took too long.
-    pub(super) fn timed_out(&self) -> ProxyError {
-        self.error(ProxyProblem::TimedOut)
-    }
-
     fn error(&self, problem: ProxyProblem) -> ProxyError {
-        ProxyError { proxy: self.url.place.clone(), problem }
+        ProxyError { proxy: self.url.authority.clone(), problem }
     }
 
     /// A connection to a target, host and port, through the proxy.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is none at the deadline.
     pub(super) async fn tunnel(
         &self,
         resolver: &dyn Resolver,
         target: &str,
+        deadline: Instant,
     ) -> Result<Stream, ProxyError> {
-        self.open(resolver, target).await.map_err(|problem| self.error(problem))
+        let open = async {
+            let late = ProxyProblem::Unreachable(io::ErrorKind::TimedOut);
+            let proxy = timeout_at(deadline, self.reach(resolver)).await.map_err(|_| late)??;
+            let asked = timeout_at(deadline, self.ask(BufReader::new(proxy), target)).await;
+            asked.map_err(|_| ProxyProblem::TimedOut)?
+        };
+        open.await.map_err(|problem| self.error(problem))
     }
 
-    async fn open(&self, resolver: &dyn Resolver, target: &str) -> Result<Stream, ProxyProblem> {
+    /// A connection to the proxy.
+    async fn reach(&self, resolver: &dyn Resolver) -> Result<Stream, ProxyProblem> {
         let resolved = resolver.resolve(&self.url.host, self.url.port).await;
-        let addresses = resolved.map_err(|_| ProxyProblem::Unresolved)?;
+        let mut addresses = resolved.map_err(|_| ProxyProblem::Unresolved)?;
+        addresses.truncate(ADDRESSES_MAX);
         let unreachable = |error: io::Error| ProxyProblem::Unreachable(error.kind());
         let tcp = connect_to_any(addresses).await.map_err(unreachable)?;
         if !self.url.tls {
-            return self.ask(BufReader::new(tcp), target).await;
+            return Ok(Box::new(tcp));
         }
         let name = ServerName::try_from(self.url.host.clone());
         let name = name.map_err(|_| ProxyProblem::Tls(TlsProblem::WrongName))?;
@@ -262,15 +279,16 @@ impl EgressProxy {
             Some(problem) => ProxyProblem::Tls(problem),
             None => unreachable(error),
         })?;
-        self.ask(BufReader::new(tls), target).await
+        Ok(Box::new(tls))
     }
 
     /// Requests the connection. What the target sends at once can arrive together with the response of the proxy. It
     /// then waits in the buffer of the stream.
-    async fn ask<T>(&self, mut stream: BufReader<T>, target: &str) -> Result<Stream, ProxyProblem>
-    where
-        T: ByteStream + 'static,
-    {
+    async fn ask(
+        &self,
+        mut stream: BufReader<Stream>,
+        target: &str,
+    ) -> Result<Stream, ProxyProblem> {
         let mut request =
             Zeroizing::new(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"));
         if let Some(authorization) = &self.url.authorization {
@@ -297,7 +315,7 @@ impl EgressProxy {
 
 /// The status of a response, of which the whole head is read; `None` if it is not a response of HTTP/1, or its head
 /// is too long.
-async fn read_status<T: ByteStream>(stream: &mut BufReader<T>) -> io::Result<Option<u16>> {
+async fn read_status(stream: &mut BufReader<Stream>) -> io::Result<Option<u16>> {
     let mut head = stream.take(HEAD_BYTES_MAX);
     let mut line = Vec::new();
     head.read_until(b'\n', &mut line).await?;

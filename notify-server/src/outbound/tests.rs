@@ -39,12 +39,12 @@ impl Resolver for TestResolver {
 impl Outbound {
     /// A guard over a test's resolver.
     pub(crate) fn over(resolver: Arc<TestResolver>) -> Self {
-        Self { policy: Policy::Public, resolver, proxy: None }
+        Self { policy: Policy::Public, is_for_users: true, resolver, proxy: None }
     }
 
     /// A guard over a test's resolver that treats one address as public.
     pub(crate) fn over_with(resolver: Arc<TestResolver>, public: IpAddr) -> Self {
-        Self { policy: Policy::PublicAnd(public), resolver, proxy: None }
+        Self { policy: Policy::PublicAnd(public), is_for_users: true, resolver, proxy: None }
     }
 }
 

@@ -102,8 +102,8 @@ pub struct StorageReport {
     pub log_bytes: u64,
     /// Free space on its volume, in bytes; `None` if the system does not report it.
     pub free_bytes: Option<u64>,
-    /// Number of roles that may connect to the database although they are not the server's own; `None` for a
-    /// database without roles.
+    /// Number of roles other than the server's that may connect to the database; `None` for a database
+    /// without roles.
     pub foreign_roles: Option<u64>,
 }
 

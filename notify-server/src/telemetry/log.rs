@@ -4,8 +4,10 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{IsTerminal, Stderr, Write};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use notify_core::{is_unprintable, push_escape};
+use tokio::time::Instant;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -119,6 +121,26 @@ struct Masked {
 impl fmt::Display for Masked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}…#{:016x}", self.shown.escape_debug(), self.hash)
+    }
+}
+
+/// Minimum time between two warnings of the same kind.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// Limits how often a warning is logged.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle(Option<Instant>);
+
+impl LogThrottle {
+    /// Returns whether the warning may be logged now. If it may, the next warning has to wait for
+    /// [`WARN_EVERY`].
+    pub(crate) fn try_acquire(&mut self) -> bool {
+        let now = Instant::now();
+        if self.0.is_some_and(|last| now.duration_since(last) < WARN_EVERY) {
+            return false;
+        }
+        self.0 = Some(now);
+        true
     }
 }
 

@@ -11,6 +11,7 @@ mod sample;
 
 pub(crate) use apps::{AppQueueSample, METRICS_APPS_MAX};
 pub(crate) use delivery::DeliveryMetrics;
+pub(crate) use log::LogThrottle;
 pub(crate) use log::masked;
 pub(crate) use log::start_log;
 pub(crate) use metrics::Metrics;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use squid::{CREDENTIALS, FORBIDDEN, PASSWORD, Squid};
+use squid::{BASIC, CREDENTIALS, FORBIDDEN, PASSWORD, Squid};
 
 /// The host of the providers.
 const PROVIDERS: &str = "providers.sandbox.test";
@@ -122,7 +122,9 @@ async fn everything_that_the_server_sends_goes_through_the_proxy() -> Result<()>
     assert!(requests.iter().all(|request| targets.contains(request)), "{requests:?}");
     let log = logged();
     assert!(log.contains(&format!("outgoing connections use the proxy {address}")), "{log}");
-    assert!(!log.contains(PASSWORD) && !log.contains(CREDENTIALS), "{log}");
+    for secret in [PASSWORD, CREDENTIALS, BASIC] {
+        assert!(!log.contains(secret), "{log}");
+    }
     squid.stop()
 }
 

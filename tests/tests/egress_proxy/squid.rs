@@ -6,13 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use notify_tests::until;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 /// User and password, as in a url. The password contains characters with a meaning in urls.
 pub(crate) const CREDENTIALS: &str = "ada:p%40ss%3Aword";
+/// User and password as they are sent (RFC 7617), which must never be shown.
+pub(crate) const BASIC: &str = "YWRhOnBAc3M6d29yZA==";
 /// The password as it must never be shown.
 pub(crate) const PASSWORD: &str = "p@ss:word";
 /// A host that the rules of the proxy forbid.
@@ -28,6 +30,9 @@ while read -r line; do
 done
 "#;
 
+/// How often it is started if another program takes its port.
+const STARTS_MAX: usize = 3;
+
 /// A running proxy.
 pub(crate) struct Squid {
     child: Child,
@@ -38,6 +43,25 @@ pub(crate) struct Squid {
 impl Squid {
     /// Starts a proxy that resolves these names to this machine.
     pub(crate) async fn start(names: &[&str]) -> Result<Self> {
+        let mut log = String::new();
+        for _ in 0..STARTS_MAX {
+            let mut squid = Self::spawn(names)?;
+            let started = until("squid listens", async || {
+                if squid.child.try_wait()?.is_some() {
+                    return Ok(Some(false));
+                }
+                let is_open = TcpStream::connect(("127.0.0.1", squid.port)).await.is_ok();
+                Ok(is_open.then_some(true))
+            });
+            if started.await? {
+                return Ok(squid);
+            }
+            log = squid.read("cache.log");
+        }
+        bail!("squid does not start: {log}")
+    }
+
+    fn spawn(names: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         // If it is started as root, it becomes another user before it writes its log.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777))?;
@@ -61,11 +85,7 @@ impl Squid {
             .stderr(Stdio::null())
             .spawn()
             .context("squid must be installed")?;
-        let squid = Self { child, folder, port };
-        let waiting =
-            until("squid listens", async || Ok(TcpStream::connect(("127.0.0.1", port)).await.ok()));
-        waiting.await.with_context(|| squid.read("cache.log"))?;
-        Ok(squid)
+        Ok(Self { child, folder, port })
     }
 
     /// The url with these credentials, such as `user:password@`.

@@ -5,11 +5,11 @@
 //! the response to the form shows them. The server keeps nothing, and nothing is sent without the operator.
 //! Fields that can be secrets are left out.
 
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use askama::Template;
 use http::{StatusCode, header};
+use notify_core::address::is_this_machine;
 use notify_core::{KeyId, Timestamp};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -361,18 +361,12 @@ fn is_exposed(ctx: &RequestCtx) -> bool {
     // Browsers send Fetch Metadata only over TLS and to loopback addresses.
     let is_private = ctx.headers().contains_key(FETCH_SITE) || ctx.api.config.tls_cert.is_some();
     let host = session::host_of(ctx).unwrap_or_default();
-    !is_private && !is_loopback(host) && !is_tls_proxy(&ctx.api.public_url, host)
+    !is_private && !is_own(host) && !is_tls_proxy(&ctx.api.public_url, host)
 }
 
 /// Whether a host is this machine, as its own browser names it.
-fn is_loopback(host: &str) -> bool {
-    let Ok(url) = Url::parse(&format!("http://{host}")) else { return false };
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
-        Some(url::Host::Ipv6(address)) => IpAddr::from(address).to_canonical().is_loopback(),
-        None => false,
-    }
+fn is_own(host: &str) -> bool {
+    Url::parse(&format!("http://{host}")).is_ok_and(|url| is_this_machine(&url))
 }
 
 /// Whether the public address has TLS and the request came through it.

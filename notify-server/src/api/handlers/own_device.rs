@@ -36,7 +36,7 @@ pub(super) async fn has_secret(
             None => store.is_app_device_secret(app, id, secret).await,
         }
     };
-    DeviceCall::of(ctx).has_secret(secret, read).await
+    DeviceCall::of(ctx).check_secret(device, secret, read).await
 }
 
 /// The SHA-256 of the secret, if the request has exactly one.

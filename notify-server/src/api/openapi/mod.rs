@@ -193,7 +193,8 @@ pub(crate) fn document(routes: &[Endpoint], form: DocumentForm) -> String {
                 Generators of clients read that at `openapi.json`, in which some rules are only in \
                 descriptions. That at `openapi.json?strict=true` has all rules of requests as schemas.",
         }),
-        // Relative to the address of the document (section 4.8.5), so that it is right behind every proxy.
+        // Relative to the address of the document (OpenAPI 3.1, section 4.8.5), so that it is right behind
+        // every proxy.
         servers: json!([{ "url": ".", "description": "The server that sent this document" }]),
         tags: tags(routes),
         paths,

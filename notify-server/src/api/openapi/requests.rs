@@ -217,7 +217,8 @@ fn set_keywords(schema: &mut Value, keywords: &Value, form: DocumentForm) {
         let items = schema.get("items").filter(|_| keyword == "items");
         let has_named_items = items.and_then(name_of).is_some();
         if has_named_items && form == DocumentForm::Flat {
-            // The server ignores other names at times. Callers have no use for them.
+            // The strict document allows unknown names where the server ignores them; generators need the
+            // enum.
             continue;
         }
         if items.is_some() && !has_named_items {

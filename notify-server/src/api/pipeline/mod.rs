@@ -35,6 +35,7 @@ pub(crate) use self::site::{ADMIN_API, Port};
 pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
 use crate::api::console;
+use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
@@ -121,6 +122,10 @@ impl Pipeline {
             web_origin = caller.web_origin().cloned();
             set_requester(caller.requester());
             self.rate_limits.check(&caller, &route, client)?;
+            let (calls, now) = (&self.api.device_calls, self.api.clock.now());
+            if let Some(call) = DeviceCall::by(calls, &caller, address, untrusted_proxy, now) {
+                call.count()?;
+            }
             if web_origin.is_some() && method == Method::OPTIONS {
                 return web_origin::preflight(&route);
             }

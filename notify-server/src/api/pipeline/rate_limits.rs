@@ -54,11 +54,12 @@ impl RateLimits {
             Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
             }
-            // A call of a device is counted when the server knows whether it has the secret of the device.
-            Caller::Browser(_) | Caller::DeviceApp(_) => Ok(()),
-            Caller::Anonymous | Caller::Admin(_) | Caller::Console(_) | Caller::Platform(_) => {
-                Ok(())
-            }
+            Caller::Browser(_)
+            | Caller::DeviceApp(_)
+            | Caller::Anonymous
+            | Caller::Admin(_)
+            | Caller::Console(_)
+            | Caller::Platform(_) => Ok(()),
         }
     }
 

@@ -26,7 +26,6 @@ use futures_util::future::{AbortHandle, Abortable};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,6 +36,7 @@ pub(crate) use self::request_stream::RequestStream;
 pub(crate) use self::transfer::{MinRate, ResponseBody};
 use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline, Port};
 use crate::config::Networks;
+use crate::telemetry::LogThrottle;
 
 /// Shortest and longest pause after a failed accept, for example when the process has no file
 /// descriptors left.
@@ -253,8 +253,6 @@ const STREAMS_OF_ADDRESS: usize = 2_000;
 const STREAMS_MIN: u32 = 4;
 /// How long a connection may be idle while other connections wait for a permit.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Minimum time between two warnings of the same kind.
-const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The permits of all connections.
 pub(super) struct ConnPermits {
@@ -375,23 +373,6 @@ pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !u128::from(u64::MAX)).into()),
-    }
-}
-
-/// Limits how often a warning is logged.
-#[derive(Debug, Default)]
-pub(super) struct LogThrottle(Option<Instant>);
-
-impl LogThrottle {
-    /// Returns whether the warning may be logged now. If it may, the next warning has to wait for
-    /// [`WARN_EVERY`].
-    fn try_acquire(&mut self) -> bool {
-        let now = Instant::now();
-        if self.0.is_some_and(|last| now.duration_since(last) < WARN_EVERY) {
-            return false;
-        }
-        self.0 = Some(now);
-        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! Connections through a proxy that a test scripts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -9,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::outbound::dial::ByteStream;
 use crate::outbound::tests::TestResolver;
 use crate::outbound::{DialError, Outbound, Unreachable};
 
@@ -71,7 +73,7 @@ async fn serve<T: ByteStream>(mut io: BufReader<T>, answer: &str, seen: &Mutex<V
     }
 }
 
-/// A way out through the proxy at a url. `is_guarded` is whether the guard judges addresses.
+/// Connections through the proxy at a url. `is_guarded` is whether the guard checks addresses.
 fn through(url: &str, resolver: &Arc<TestResolver>, is_guarded: bool, no_proxy: &str) -> Outbound {
     let proxy = EgressProxy::new(url.parse().unwrap(), no_proxy.parse().unwrap());
     let outbound = Outbound::over(Arc::clone(resolver)).through(Some(proxy));
@@ -217,6 +219,34 @@ async fn a_proxy_that_does_not_finish_its_answer_is_named() {
     assert_eq!((error.to_string(), error.is_about_target()), (expected, true));
 }
 
+/// A user's url says nothing about the hosts of providers.
+#[tokio::test]
+async fn what_the_proxy_refuses_to_users_does_not_hide_or_make_a_failure() {
+    let (ok, refused, wrong) =
+        ("HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 403 x\r\n\r\n", "HTTP/1.1 407 x\r\n\r\n");
+    let proxy = FakeProxy::start(vec![refused, refused, ok, ok, wrong, ok, wrong, refused]).await;
+    let resolver = Arc::new(TestResolver::default());
+    resolver.answers(HOST, &["1.1.1.1:443".parse().unwrap()]);
+    let users = through(&proxy.url(""), &resolver, true, "");
+    let providers = users.unguarded();
+    let (none, forbidden) = ("", "refuses the connection (status 403)");
+    for (outbound, expected) in [
+        (&users, none),
+        (&providers, forbidden),
+        (&users, forbidden),
+        (&providers, none),
+        (&users, "requires credentials (status 407)"),
+        (&users, none),
+        (&providers, "requires credentials (status 407)"),
+        (&users, "requires credentials (status 407)"),
+    ] {
+        drop(outbound.connect(HOST, 443, LIMIT).await);
+        let failure = users.proxy_diagnostics().unwrap().failure.unwrap_or_default();
+        assert_eq!(failure.ends_with(expected), true, "{failure}");
+        assert_eq!(failure.is_empty(), expected.is_empty(), "{failure}");
+    }
+}
+
 #[tokio::test]
 async fn a_proxy_that_cannot_be_reached_is_named() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -233,7 +263,7 @@ async fn a_proxy_that_cannot_be_reached_is_named() {
 }
 
 #[tokio::test]
-async fn the_guard_judges_the_target_and_the_proxy_gets_its_address() {
+async fn the_guard_checks_the_target_and_the_proxy_gets_its_address() {
     let answers = ["HTTP/1.1 503 x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 503 x\r\n\r\n"];
     let proxy = FakeProxy::start(answers.to_vec()).await;
     let resolver = Arc::new(TestResolver::default());
@@ -273,12 +303,10 @@ async fn this_machine_and_the_exceptions_are_reached_without_the_proxy() {
     let outbound = through(&proxy.url(""), &resolver, false, "direct.example");
     for host in ["localhost", "127.0.0.1", "direct.example"] {
         let port = address.port();
-        let (connected, accepted) =
-            tokio::join!(outbound.connect(host, port, LIMIT), listener.accept());
-        assert!(
-            connected.is_ok() && accepted.unwrap().1.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST),
-            "{host}"
-        );
+        let accepting = async { Ok(listener.accept().await.unwrap()) };
+        let connected = tokio::try_join!(outbound.connect(host, port, LIMIT), accepting);
+        let (_, (_, peer)) = connected.unwrap_or_else(|error| panic!("{host}: {error}"));
+        assert_eq!(peer.ip(), IpAddr::V4(Ipv4Addr::LOCALHOST), "{host}");
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Pools {
     /// By origin.
     backoffs: WeakMap<String, ReconnectBackoff>,
     tls: Arc<TlsConfigs>,
-    /// The way out to addresses that an administrator configured.
+    /// For addresses that an administrator configured.
     unguarded: Outbound,
     /// The time of the provider that responded last.
     remote_time: RemoteTime,
@@ -67,7 +67,7 @@ impl Pools {
         RemoteTime::within(&self.remote_time)
     }
 
-    /// The way out to addresses that an administrator configured.
+    /// For addresses that an administrator configured.
     pub(crate) fn unguarded(&self) -> &Outbound {
         &self.unguarded
     }

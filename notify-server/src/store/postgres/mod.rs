@@ -167,8 +167,9 @@ fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Open
 
 /// Reads the durability settings and the size of the schema, since other software and other
 /// installations may use the same database. The free space is unknown, since the database may be on
-/// another machine. A foreign role can log in and connect, and is neither a superuser nor a member of the
-/// server's role: it has no right to the tables, but it can take the advisory locks.
+/// another machine. Foreign roles are the roles other than the server's that may connect to the database:
+/// they can log in, and are neither superusers nor members of the server's role. They can take the advisory
+/// locks.
 pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
     connection
         .prepare_cached(

@@ -197,7 +197,7 @@ impl Message {
             "timeout" => "did not answer in time",
             "connect_failed" => "could not be reached",
             "proxy_failed" => {
-                "could not be reached: this server's egress proxy refused or was down"
+                "was not reached: this server's egress proxy refused the connection or could not be reached"
             }
             "connection_cut" => "closed the connection",
             "address_not_allowed" => "has an address that the server does not allow",

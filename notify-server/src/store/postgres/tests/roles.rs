@@ -1,4 +1,4 @@
-//! Roles of the cluster that have no rights to the installation.
+//! Roles of the cluster other than the server's.
 
 use super::super::schema::INSTALLATION_LOCK_OF_PUBLIC;
 use super::super::session::Session;
