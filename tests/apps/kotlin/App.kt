@@ -31,6 +31,10 @@ open class NotificationManager private constructor() {
         shown[tag] = notification
     }
 
+    fun cancel(tag: String, id: Int) {
+        shown.remove(tag)
+    }
+
     companion object : NotificationManager() {
         const val IMPORTANCE_HIGH = 4
     }

@@ -42,6 +42,7 @@ fun main(arguments: Array<String>) {
         activity.askForPermission()
     }
     val opened = Context.started.map { it.data.toString() }
+    check(NotificationManager.shown.isEmpty()) { "a notification stays" }
     check(opened == listOf("shop://order/7", "https://shop.example/7")) { "opened $opened" }
 
     // The server has refused the first report for now, and has not answered the second one.
