@@ -56,14 +56,15 @@ for query in "" "?strict=true"; do
   openapi-spec-validator "$scratch/openapi.json"
 done
 
-# The commands and programs of docs/api.md. The generators are installed already.
+# The commands and programs of docs/api.md: blocks of sh, and those that name a file. The generators are installed
+# already.
 work=$scratch/work
 mkdir "$work"
 cp tests/generators/* "$work"
 ln -s "$tools/node_modules" "$work/node_modules"
 sed -n '/^## Generated clients$/,/^## [^G]/p' docs/api.md >"$scratch/section"
 awk -v folder="$work" '
-  /^```/ { file = $0 == "```" ? "" : folder "/" ($1 == "```sh" ? "generate.sh" : $2); next }
+  /^```/ { file = $1 == "```sh" ? folder "/generate.sh" : NF == 2 ? folder "/" $2 : ""; next }
   file { print > file }' "$scratch/section"
 sed -i "/^pip install /d; /^npm install /d; s#http://127.0.0.1:8080#$NOTIFY_URL#" "$work/generate.sh"
 cd "$work"

@@ -40,6 +40,7 @@ use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::router::RouteMatch;
 use crate::api::server::{RequestStream, ResponseBody, network};
 use crate::store::audit::{record_next_write, with_audit};
 use crate::store::{as_request, set_requester, with_deadline};
@@ -107,8 +108,7 @@ impl Pipeline {
         let method = request.method().clone();
         let site = self.site(port);
         let route = site.router.find(&method, request.uri().path());
-        let address = self.client_addresses.address(request.headers(), peer);
-        let untrusted_proxy = self.client_addresses.untrusted_proxy(request.headers(), peer);
+        let (address, untrusted_proxy) = self.client_addresses.find(request.headers(), peer);
         let client = network(address);
         let error_format = ErrorFormat::of(&request, &request_id, site);
         let is_browser_api = site.has_api && is_below(request.uri().path(), web_origin::AREA);
@@ -121,11 +121,7 @@ impl Pipeline {
             let caller = self.authenticate(request.headers(), request.uri().path(), site).await?;
             web_origin = caller.web_origin().cloned();
             set_requester(caller.requester());
-            self.rate_limits.check(&caller, &route, client)?;
-            let (calls, now) = (&self.api.device_calls, self.api.clock.now());
-            if let Some(call) = DeviceCall::by(calls, &caller, address, untrusted_proxy, now) {
-                call.count()?;
-            }
+            self.count_request(&caller, &route, address, untrusted_proxy)?;
             if web_origin.is_some() && method == Method::OPTIONS {
                 return web_origin::preflight(&route);
             }
@@ -138,14 +134,13 @@ impl Pipeline {
             let owner = Owner::of(&caller, client);
             response_memory = Some(self.reserve_response(&method, owner).await?);
             let body = self.read_body(&method, incoming, &caller, owner).await?;
-            let received_at = self.api.clock.now();
             let ctx = RequestCtx {
                 api: self.api.clone(),
                 caller,
                 path_template: endpoint.path,
                 parts,
                 body,
-                received_at,
+                received_at: self.api.clock.now(),
                 address,
                 untrusted_proxy,
                 request_id: request_id.to_string(),
@@ -196,6 +191,20 @@ impl Pipeline {
             return Err(ApiError::Stopping);
         }
         Ok(())
+    }
+
+    /// Counts a request for the rate limits.
+    fn count_request(
+        &self,
+        caller: &Caller,
+        route: &RouteMatch<'_>,
+        address: IpAddr,
+        untrusted_proxy: Option<IpAddr>,
+    ) -> Result<(), ApiError> {
+        self.rate_limits.check(caller, route, network(address))?;
+        let (calls, now) = (&self.api.device_calls, self.api.clock.now());
+        let call = DeviceCall::by(calls, caller, address, untrusted_proxy, now);
+        call.map_or(Ok(()), |call| call.count())
     }
 
     /// Counts a failed authentication, regardless of which step refused the caller. The error

@@ -112,8 +112,13 @@ impl ClientAddresses {
         Self { trusted, has_warned: AtomicBool::new(false) }
     }
 
-    /// The client's address; an IPv4 address that is mapped to IPv6 is returned as IPv4.
-    pub(super) fn address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    /// The address of the client, and that of the proxy which forwarded the request if it is not trusted. An
+    /// IPv4 address that is mapped to IPv6 is returned as IPv4.
+    pub(super) fn find(&self, headers: &HeaderMap, peer: IpAddr) -> (IpAddr, Option<IpAddr>) {
+        (self.address(headers, peer), self.untrusted_proxy(headers, peer))
+    }
+
+    fn address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -126,7 +131,7 @@ impl ClientAddresses {
     }
 
     /// The other end of the connection, if it says that it forwards a request and is not trusted to.
-    pub(super) fn untrusted_proxy(&self, headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
+    fn untrusted_proxy(&self, headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
         let peer = peer.to_canonical();
         (headers.contains_key(FORWARDED_FOR) && !self.trusted.contains(peer)).then_some(peer)
     }

@@ -242,7 +242,7 @@ async fn what_the_proxy_refuses_to_users_does_not_hide_or_make_a_failure() {
     ] {
         drop(outbound.connect(HOST, 443, LIMIT).await);
         let failure = users.proxy_diagnostics().unwrap().failure.unwrap_or_default();
-        assert_eq!(failure.ends_with(expected), true, "{failure}");
+        assert!(failure.ends_with(expected), "{failure}");
         assert_eq!(failure.is_empty(), expected.is_empty(), "{failure}");
     }
 }
