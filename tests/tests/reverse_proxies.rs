@@ -231,7 +231,7 @@ async fn a_send_and_its_event_pass(server: &TestServer, proxy: &Proxy) -> Result
     let notification = json!({"text": "hello", "platforms": ["android"]});
     let id: NotificationId = caller.post("/v1/notifications", &notification).await.id().parse()?;
     server.completed(&id).await?;
-    read_until(&id.to_string()).await
+    read_until(id.as_ref()).await
 }
 
 async fn a_body_at_the_limit_passes(server: &TestServer, proxy: &Proxy, site: &Site) -> Result<()> {

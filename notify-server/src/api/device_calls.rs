@@ -4,13 +4,15 @@
 //! Many phones can have one address: behind the NAT of a carrier, or behind a proxy that the server does not
 //! trust. A call with the secret of its device therefore counts for the device, and all others for the client
 //! address. Wrong secrets count apart, so that a stranger who tries secrets does not use up the registrations
-//! of the phones behind the same address. A wide limit of the address counts every call before its body is read.
+//! of the phones behind the same address. Wide limits of the address count every call before its body is read:
+//! one those with a secret that was right before, and one all others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use governor::{DefaultDirectRateLimiter, Quota};
+use http::{HeaderMap, HeaderName};
 use notify_core::{AppId, DeviceId, Timestamp};
 
 use crate::api::error::ApiError;
@@ -19,12 +21,15 @@ use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::server::network;
 use crate::bounded_cache::BoundedCache;
 use crate::config::Config;
+use crate::keys::sha256;
 use crate::store::{AppNo, StoreError};
 use crate::telemetry::{Metrics, RefusedBy};
 
 /// The most devices that the server remembers after a call with the right secret. A device that is forgotten only
 /// has to be looked up again.
 const DEVICES_TRACKED_MAX: usize = 100_000;
+/// The header with the secret of a device.
+const SECRET_HEADER: HeaderName = HeaderName::from_static("x-device-secret");
 /// How many devices behind one address can use up their limits at the same time. Without this bound, a
 /// stranger could register many devices and call with all of them, or send any number of invalid requests.
 const BUSY_DEVICES_PER_ADDRESS: u32 = 100;
@@ -42,12 +47,21 @@ pub(crate) struct DeviceCalls {
 struct Area {
     /// The limit of one device; `None` for no limit.
     device_quota: Option<Quota>,
-    /// The devices that called with their secret, each with the hash of the secret.
-    devices: BoundedCache<(AppNo, DeviceId, [u8; 32]), Option<Arc<DefaultDirectRateLimiter>>>,
-    all_calls: Limiter<(AppNo, IpAddr)>,
+    /// The devices that called with their secret, by its hash. A secret has 256 random bits, so it is of one device.
+    devices: BoundedCache<(AppNo, [u8; 32]), KnownDevice>,
+    /// Calls of known devices, and all others.
+    all_calls: Limiter<(AppNo, IpAddr, bool)>,
     without_secret: Limiter<(AppNo, IpAddr)>,
     wrong_secrets: FailureLimiter<(AppNo, IpAddr)>,
     registrations: Limiter<AppNo>,
+}
+
+/// A device whose secret was right.
+#[derive(Clone)]
+pub(crate) struct KnownDevice {
+    id: DeviceId,
+    /// `None` for no limit.
+    limiter: Option<Arc<DefaultDirectRateLimiter>>,
 }
 
 impl Area {
@@ -129,6 +143,8 @@ pub(crate) struct DeviceCall<'c> {
     client: IpAddr,
     untrusted_proxy: Option<IpAddr>,
     at: Timestamp,
+    /// The SHA-256 of the secret, if the head of the request has exactly one.
+    pub(crate) secret: Option<[u8; 32]>,
 }
 
 impl<'c> DeviceCall<'c> {
@@ -136,8 +152,8 @@ impl<'c> DeviceCall<'c> {
     pub(crate) fn by(
         calls: &'c DeviceCalls,
         caller: &Caller,
-        address: IpAddr,
-        untrusted_proxy: Option<IpAddr>,
+        (address, untrusted_proxy): (IpAddr, Option<IpAddr>),
+        headers: &HeaderMap,
         at: Timestamp,
     ) -> Option<Self> {
         let (area, app, app_id) = match caller {
@@ -149,26 +165,32 @@ impl<'c> DeviceCall<'c> {
             | Caller::Console(_)
             | Caller::Anonymous => return None,
         };
-        Some(Self { calls, area, app, app_id, client: network(address), untrusted_proxy, at })
+        let (client, secret) = (network(address), secret_hash(headers));
+        Some(Self { calls, area, app, app_id, client, untrusted_proxy, at, secret })
     }
 
     /// The call of a request below `/device/v1` or `/web/v1`.
     pub(crate) fn of(ctx: &'c RequestCtx) -> Self {
-        let calls = &ctx.api.device_calls;
-        let call = Self::by(calls, &ctx.caller, ctx.address, ctx.untrusted_proxy, ctx.received_at);
+        let (calls, from) = (&ctx.api.device_calls, (ctx.address, ctx.untrusted_proxy));
+        let call = Self::by(calls, &ctx.caller, from, ctx.headers(), ctx.received_at);
         call.expect("the pipeline authenticates every request of these areas")
     }
 
-    /// Counts the call, before its body is read.
+    /// Counts the call, before its body is read: for the device whose secret it has in its head, and for the address.
     ///
     /// # Errors
-    /// 429 when the address exceeds its limit for all calls.
+    /// 429 when the device or the address exceeds its limit.
     pub(crate) fn count(&self) -> Result<(), ApiError> {
-        self.counted(RefusedBy::Address, self.area.all_calls.check(&self.address()))
+        let known = self.secret.and_then(|secret| self.area.devices.get(&(self.app, secret)));
+        if let Some(device) = &known {
+            self.count_for_device(device)?;
+        }
+        let address = (self.app, self.client, known.is_some());
+        self.counted(RefusedBy::Address, self.area.all_calls.check(&address))
     }
 
-    /// Whether the call has the secret of its device, which `read` finds in the store. Counts the call for the
-    /// device, or a wrong secret for the address.
+    /// Whether the call has the secret of its device, which `read` finds in the store. Counts a secret of the body
+    /// for the device, and a wrong one for the address.
     ///
     /// # Errors
     /// 429 when the device exceeds its limit, or after too many wrong secrets from the same address.
@@ -178,10 +200,10 @@ impl<'c> DeviceCall<'c> {
         secret: [u8; 32],
         read: impl Future<Output = Result<bool, StoreError>>,
     ) -> Result<bool, ApiError> {
-        let key = (self.app, device.clone(), secret);
-        let known = self.area.devices.get(&key);
+        let known = self.area.devices.get(&(self.app, secret));
         match &known {
-            Some(limiter) => self.count_for_device(limiter.as_deref())?,
+            Some(known) if self.secret != Some(secret) => self.count_for_device(known)?,
+            Some(_) => {}
             None => {
                 let not_locked = self.area.wrong_secrets.check_not_locked(&self.address());
                 self.counted(RefusedBy::Address, not_locked)?;
@@ -189,21 +211,28 @@ impl<'c> DeviceCall<'c> {
         }
         if !read.await? {
             // The secret may have been replaced.
-            self.area.devices.remove(&key);
+            if known.is_some_and(|known| known.id == *device) {
+                self.area.devices.remove(&(self.app, secret));
+            }
             self.count_wrong_secret()?;
             return Ok(false);
         }
         if known.is_none() {
-            let quota = self.area.device_quota;
-            let make = || quota.map(|quota| Arc::new(DefaultDirectRateLimiter::direct(quota)));
-            let limiter = self.area.devices.get_or_insert_with(key, make);
-            self.count_for_device(limiter.as_deref())?;
+            self.count_for_device(&self.remember(device.clone(), secret))?;
         }
         Ok(true)
     }
 
-    fn count_for_device(&self, limiter: Option<&DefaultDirectRateLimiter>) -> Result<(), ApiError> {
-        let Some(limiter) = limiter else { return Ok(()) };
+    /// Remembers that a device has this secret.
+    pub(crate) fn remember(&self, id: DeviceId, secret: [u8; 32]) -> KnownDevice {
+        let quota = self.area.device_quota;
+        let limiter = || quota.map(|quota| Arc::new(DefaultDirectRateLimiter::direct(quota)));
+        let make = || KnownDevice { id, limiter: limiter() };
+        self.area.devices.get_or_insert_with((self.app, secret), make)
+    }
+
+    fn count_for_device(&self, device: &KnownDevice) -> Result<(), ApiError> {
+        let Some(limiter) = &device.limiter else { return Ok(()) };
         self.counted(RefusedBy::Device, check_direct(limiter))
     }
 
@@ -254,6 +283,13 @@ impl<'c> DeviceCall<'c> {
     }
 }
 
+/// The SHA-256 of the secret, if the request has exactly one.
+fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let mut secrets = headers.get_all(&SECRET_HEADER).iter();
+    let secret = secrets.next()?;
+    secrets.next().is_none().then(|| sha256(secret.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::ready;
@@ -281,6 +317,7 @@ mod tests {
             client: IpAddr::from([192, 0, 2, client]),
             untrusted_proxy: None,
             at: Timestamp(7),
+            secret: None,
         }
     }
 
@@ -289,7 +326,8 @@ mod tests {
     }
 
     async fn is_allowed(calls: &DeviceCalls, client: u8, secret: u8, is_right: bool) -> bool {
-        let (call, read) = (call(calls, client), ready(Ok(is_right)));
+        let call = DeviceCall { secret: Some([secret; 32]), ..call(calls, client) };
+        let read = ready(Ok(is_right));
         call.count().is_ok() && call.check_secret(&device(), [secret; 32], read).await.is_ok()
     }
 
@@ -341,21 +379,29 @@ mod tests {
     async fn a_replaced_secret_is_forgotten() {
         let calls = calls(100, 1, 1);
         assert!(is_allowed(&calls, 1, 1, true).await);
-        let key = (AppNo(1), device(), [1; 32]);
+        let key = (AppNo(1), [1; 32]);
         assert!(calls.apps.devices.get(&key).is_some());
         assert!(is_allowed(&calls, 1, 1, false).await);
         assert!(calls.apps.devices.get(&key).is_none());
     }
 
     #[tokio::test]
-    async fn a_call_for_another_device_does_not_reset_the_limit_of_the_callers_own() {
+    async fn a_call_for_another_device_counts_for_the_device_of_the_secret() {
         let calls = calls(2, 1, 1);
-        for expected in [true, true, false] {
-            assert_eq!(is_allowed(&calls, 1, 1, true).await, expected);
-            let other = DeviceId::new("other").unwrap();
-            let read = ready(Ok(false));
-            assert!(!call(&calls, 1).check_secret(&other, [1; 32], read).await.unwrap_or(false));
-        }
+        assert!(is_allowed(&calls, 1, 1, true).await);
+        let (other, read) = (DeviceId::new("other").unwrap(), ready(Ok(false)));
+        assert!(!call(&calls, 1).check_secret(&other, [1; 32], read).await.unwrap());
+        assert!(!is_allowed(&calls, 1, 1, true).await, "the third call");
+    }
+
+    #[tokio::test]
+    async fn other_calls_of_an_address_do_not_limit_its_known_devices() {
+        let calls = calls(1, 0, 0);
+        drop(call(&calls, 1).remember(device(), [7; 32]));
+        while call(&calls, 1).count().is_ok() {}
+        assert!(!is_allowed(&calls, 1, 1, true).await, "an unknown one");
+        assert!(is_allowed(&calls, 1, 7, true).await);
+        assert!(!is_allowed(&calls, 1, 7, true).await, "its own limit");
     }
 
     #[test]

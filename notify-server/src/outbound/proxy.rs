@@ -144,6 +144,8 @@ pub(crate) enum ProxyProblem {
     Unreachable(io::ErrorKind),
     #[error("cannot be reached over TLS: {0}")]
     Tls(TlsProblem),
+    #[error("ends the connection: {0}")]
+    Ended(io::ErrorKind),
     #[error("requires credentials (status 407)")]
     NoCredentials,
     #[error("refuses the credentials (status 407)")]
@@ -161,6 +163,14 @@ pub(crate) enum ProxyProblem {
 }
 
 impl ProxyError {
+    /// Whether the proxy was not reached, so that the target cannot be the cause.
+    fn is_before_request(&self) -> bool {
+        matches!(
+            self.problem,
+            ProxyProblem::Unresolved | ProxyProblem::Unreachable(_) | ProxyProblem::Tls(_)
+        )
+    }
+
     /// Whether the target may be the cause, and not the proxy or its settings.
     pub(crate) fn is_about_target(&self) -> bool {
         matches!(self.problem, ProxyProblem::TargetUnreached(_) | ProxyProblem::TimedOut)
@@ -212,8 +222,8 @@ impl EgressProxy {
         self.no_proxy.contains(host, port)
     }
 
-    /// Keeps the result of a connection, and logs a failure of the proxy. If the url of the target is a user's,
-    /// what the proxy refuses is only logged: it may allow the providers.
+    /// Keeps the result of a connection, and logs a failure of the proxy. If the url of the target is a user's, what
+    /// the proxy answers is only logged: it may depend on the target.
     pub(super) fn record(
         &self,
         result: Result<(), &ProxyError>,
@@ -225,9 +235,10 @@ impl EgressProxy {
             Err(error) if error.problem == ProxyProblem::TimedOut => return,
             result => result.err().filter(|error| !error.is_about_target()),
         };
-        let is_refusal = |error: &ProxyError| matches!(error.problem, ProxyProblem::Refused(_));
         let mut state = self.state.lock().expect("nothing panics under this lock");
-        if !is_users || !failure.or(state.failure.as_ref()).is_some_and(is_refusal) {
+        let is_evident =
+            failure.or(state.failure.as_ref()).is_some_and(ProxyError::is_before_request);
+        if !is_users || is_evident {
             state.failure = failure.cloned();
         }
         let log = if is_users { &mut state.log_of_users } else { &mut state.log };
@@ -302,7 +313,7 @@ impl EgressProxy {
             stream.flush().await?;
             read_status(&mut stream).await
         };
-        let status = exchange.await.map_err(|error| ProxyProblem::Unreachable(error.kind()))?;
+        let status = exchange.await.map_err(|error| ProxyProblem::Ended(error.kind()))?;
         match status.ok_or(ProxyProblem::NotProxy)? {
             200..300 => Ok(Box::new(stream)),
             407 if self.url.authorization.is_some() => Err(ProxyProblem::WrongCredentials),

@@ -42,6 +42,9 @@ pub(crate) async fn register(
     };
     let id = ctx.api.store.register_app_device(ctx.app_no(), device, ctx.received_at).await?;
     let device_id = id.ok_or(ApiError::DeviceUnauthorized)?;
+    if is_new {
+        DeviceCall::of(&ctx).remember(device_id.clone(), hash);
+    }
     Ok(JsonReply::ok(AppDevice { device_id, device_secret: is_new.then_some(secret) }))
 }
 

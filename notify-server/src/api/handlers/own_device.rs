@@ -1,19 +1,17 @@
 //! The device that an app or a browser calls for. The secret of the device proves that the caller is the device.
 
-use http::HeaderMap;
 use notify_core::DeviceId;
 
-use super::web::SECRET_HEADER;
 use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::request_ctx::RequestCtx;
-use crate::keys::sha256;
 
 /// The device in the path, if the request has its secret. A missing secret, a wrong one, an unknown device and a
 /// device without a secret get the same error.
 pub(super) async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
-    let (Ok(device), Some(secret)) = (ctx.device_id(), secret_hash(ctx.headers())) else {
-        DeviceCall::of(ctx).count_wrong_secret()?;
+    let call = DeviceCall::of(ctx);
+    let (Ok(device), Some(secret)) = (ctx.device_id(), call.secret) else {
+        call.count_wrong_secret()?;
         return Err(ApiError::DeviceUnauthorized);
     };
     let is_own = has_secret(ctx, &device, secret).await?;
@@ -37,11 +35,4 @@ pub(super) async fn has_secret(
         }
     };
     DeviceCall::of(ctx).check_secret(device, secret, read).await
-}
-
-/// The SHA-256 of the secret, if the request has exactly one.
-fn secret_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let mut secrets = headers.get_all(&SECRET_HEADER).iter();
-    let secret = secrets.next()?;
-    secrets.next().is_none().then(|| sha256(secret.as_bytes()))
 }

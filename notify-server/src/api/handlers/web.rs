@@ -2,7 +2,6 @@
 //! authorizes the origin. A browser can only act for its own device, with the secret from its
 //! subscription.
 
-use http::header;
 use notify_core::{
     AppId, BrowserSubscription, DeviceId, Endpoint, Enrichment, EnrichmentQuery, Event,
     EventsAccepted, NoQuery, NotificationId, PresentedUserToken, ProviderKind, Success, WebAccess,
@@ -26,9 +25,6 @@ use crate::store::NewBrowser;
 
 /// Path template of subscriptions.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
-/// The header with the secret of a device.
-pub(super) const SECRET_HEADER: header::HeaderName =
-    header::HeaderName::from_static("x-device-secret");
 
 /// `GET /web/v1/{app_id}`.
 pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
@@ -70,6 +66,9 @@ pub(crate) async fn subscribe(
     };
     let subscribed =
         ctx.api.store.subscribe_browser(ctx.app_no(), browser, ctx.received_at).await?;
+    if subscribed.has_new_secret {
+        DeviceCall::of(&ctx).remember(subscribed.id.clone(), hash);
+    }
     let device_secret = subscribed.has_new_secret.then_some(secret);
     Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))
 }

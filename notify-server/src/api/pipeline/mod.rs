@@ -108,7 +108,7 @@ impl Pipeline {
         let method = request.method().clone();
         let site = self.site(port);
         let route = site.router.find(&method, request.uri().path());
-        let (address, untrusted_proxy) = self.client_addresses.find(request.headers(), peer);
+        let from @ (address, untrusted_proxy) = self.client_addresses.find(request.headers(), peer);
         let client = network(address);
         let error_format = ErrorFormat::of(&request, &request_id, site);
         let is_browser_api = site.has_api && is_below(request.uri().path(), web_origin::AREA);
@@ -121,7 +121,7 @@ impl Pipeline {
             let caller = self.authenticate(request.headers(), request.uri().path(), site).await?;
             web_origin = caller.web_origin().cloned();
             set_requester(caller.requester());
-            self.count_request(&caller, &route, address, untrusted_proxy)?;
+            self.count_request(&caller, &route, from, request.headers())?;
             if web_origin.is_some() && method == Method::OPTIONS {
                 return web_origin::preflight(&route);
             }
@@ -193,17 +193,17 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Counts a request for the rate limits.
+    /// Counts a request for the rate limits. `from` is the client, and the proxy if it is not trusted.
     fn count_request(
         &self,
         caller: &Caller,
         route: &RouteMatch<'_>,
-        address: IpAddr,
-        untrusted_proxy: Option<IpAddr>,
+        from: (IpAddr, Option<IpAddr>),
+        headers: &HeaderMap,
     ) -> Result<(), ApiError> {
-        self.rate_limits.check(caller, route, network(address))?;
+        self.rate_limits.check(caller, route, network(from.0))?;
         let (calls, now) = (&self.api.device_calls, self.api.clock.now());
-        let call = DeviceCall::by(calls, caller, address, untrusted_proxy, now);
+        let call = DeviceCall::by(calls, caller, from, headers, now);
         call.map_or(Ok(()), |call| call.count())
     }
 

@@ -219,32 +219,49 @@ async fn a_proxy_that_does_not_finish_its_answer_is_named() {
     assert_eq!((error.to_string(), error.is_about_target()), (expected, true));
 }
 
-/// A user's url says nothing about the hosts of providers.
+/// The answer to a user's url says nothing about the hosts of providers.
 #[tokio::test]
-async fn what_the_proxy_refuses_to_users_does_not_hide_or_make_a_failure() {
-    let (ok, refused, wrong) =
-        ("HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 403 x\r\n\r\n", "HTTP/1.1 407 x\r\n\r\n");
-    let proxy = FakeProxy::start(vec![refused, refused, ok, ok, wrong, ok, wrong, refused]).await;
+async fn answers_for_urls_of_users_neither_hide_nor_make_a_failure() {
+    let (ok, gone) = ("HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 502 x\r\n\r\n");
+    let (refused, wrong) = ("HTTP/1.1 403 x\r\n\r\n", "HTTP/1.1 407 x\r\n\r\n");
+    let rows = [
+        (true, refused, ""),
+        (true, wrong, ""),
+        (true, "", ""),
+        (false, refused, "refuses the connection (status 403)"),
+        (true, ok, "refuses the connection (status 403)"),
+        (true, gone, "refuses the connection (status 403)"),
+        (true, wrong, "refuses the connection (status 403)"),
+        (false, gone, ""),
+        (false, wrong, "requires credentials (status 407)"),
+        (true, ok, "requires credentials (status 407)"),
+        (false, ok, ""),
+    ];
+    let proxy = FakeProxy::start(rows.map(|(_, answer, _)| answer).to_vec()).await;
     let resolver = Arc::new(TestResolver::default());
     resolver.answers(HOST, &["1.1.1.1:443".parse().unwrap()]);
     let users = through(&proxy.url(""), &resolver, true, "");
     let providers = users.unguarded();
-    let (none, forbidden) = ("", "refuses the connection (status 403)");
-    for (outbound, expected) in [
-        (&users, none),
-        (&providers, forbidden),
-        (&users, forbidden),
-        (&providers, none),
-        (&users, "requires credentials (status 407)"),
-        (&users, none),
-        (&providers, "requires credentials (status 407)"),
-        (&users, "requires credentials (status 407)"),
-    ] {
+    for (nth, (is_users, _, expected)) in rows.into_iter().enumerate() {
+        let outbound = if is_users { &users } else { &providers };
         drop(outbound.connect(HOST, 443, LIMIT).await);
         let failure = users.proxy_diagnostics().unwrap().failure.unwrap_or_default();
-        assert!(failure.ends_with(expected), "{failure}");
-        assert_eq!(failure.is_empty(), expected.is_empty(), "{failure}");
+        let text = failure.strip_prefix(&format!("the proxy {} ", proxy.address));
+        assert_eq!(text.unwrap_or_default(), expected, "{nth}: {failure}");
     }
+}
+
+#[tokio::test]
+async fn urls_of_users_show_that_the_proxy_cannot_be_reached() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let resolver = Arc::new(TestResolver::default());
+    resolver.answers(HOST, &["1.1.1.1:443".parse().unwrap()]);
+    let users = through(&format!("http://{address}"), &resolver, true, "");
+    refusal(&users, HOST).await;
+    let failure = users.proxy_diagnostics().unwrap().failure.unwrap();
+    assert_eq!(failure, format!("the proxy {address} cannot be reached: connection refused"));
 }
 
 #[tokio::test]
