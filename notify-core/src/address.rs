@@ -40,15 +40,19 @@ pub fn is_below_invalid(url: &str) -> bool {
     host.rsplit('.').next() == Some("invalid")
 }
 
-/// Whether the host of a url is this machine: `localhost`, a name below it (RFC 6761, section 6.3), or a loopback
-/// address.
+/// Whether a name means this machine, whatever a resolver returns for it: `localhost`, or a name below it (RFC 6761,
+/// section 6.3).
+#[must_use]
+pub fn is_local_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Whether the host of a url is this machine: a name that means it, or a loopback address.
 #[must_use]
 pub fn is_this_machine(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            name == "localhost" || name.ends_with(".localhost")
-        }
+        Some(Host::Domain(name)) => is_local_name(name),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
         None => false,

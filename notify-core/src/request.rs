@@ -289,10 +289,7 @@ impl Query for OpenApiQuery {
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
-        let strict = parameters.non_empty("strict");
-        if strict.is_some_and(|value| !BOOLEANS.contains(&value)) {
-            parameters.validator.violation(&path("strict"), UnknownName { known: &BOOLEANS });
-        }
+        let strict = parameters.name("strict");
         parameters.finish(Some(Self { strict: strict == Some("true") }))
     }
 }
@@ -342,6 +339,18 @@ impl<'q> Parameters<'q> {
         if value.is_empty() {
             self.validator.violation(&path(name), "must not be empty");
             return None;
+        }
+        Some(value)
+    }
+
+    /// Takes one of the declared names. It must not be empty.
+    pub(crate) fn name(&mut self, name: &'static str) -> Option<&'q str> {
+        let ParameterForm::OneOf(known) = self.form(name) else {
+            unreachable!("{name} is declared as one of several names")
+        };
+        let value = self.non_empty(name)?;
+        if !known.contains(&value) {
+            self.validator.violation(&path(name), UnknownName { known });
         }
         Some(value)
     }

@@ -6,8 +6,7 @@ use crate::json::BodyPresence;
 use crate::request::{Parameters, model, request};
 use crate::violations::{Validator, path};
 use crate::{
-    Attributes, DeviceId, Parameter, ParameterForm, Platform, Query, Timestamp, UnknownName,
-    UserId, Violations,
+    Attributes, DeviceId, Parameter, ParameterForm, Platform, Query, Timestamp, UserId, Violations,
 };
 
 /// Most devices of a user.
@@ -189,10 +188,7 @@ impl Query for DeleteUser {
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
-        let devices = parameters.non_empty("devices");
-        if devices.is_some_and(|name| !KEEP.contains(&name)) {
-            parameters.validator.violation(&path("devices"), UnknownName { known: &KEEP });
-        }
+        let devices = parameters.name("devices");
         parameters.finish(Some(Self { keep_devices: devices.is_some() }))
     }
 }

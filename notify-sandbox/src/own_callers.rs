@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
+use notify_core::address::is_local_name;
 
 const FOREIGN_HOST: &str = "host: must be localhost or a loopback address";
 const PUBLIC_HOST: &str = "host: must be an address or a name that is not public";
@@ -45,10 +46,10 @@ fn is_own_host(host: &str, is_loopback: bool) -> bool {
     if let Ok(address) = bare.parse::<IpAddr>() {
         return !is_loopback || address.to_canonical().is_loopback();
     }
-    let name = host.trim_end_matches('.').to_ascii_lowercase();
     if is_loopback {
-        return name == "localhost" || name.ends_with(".localhost");
+        return is_local_name(host);
     }
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
     let has_one_label = !name.is_empty() && !name.contains('.');
     has_one_label || PRIVATE_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }

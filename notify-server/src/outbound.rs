@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use notify_core::EgressProxyDiagnostics;
+use notify_core::address::is_local_name;
 use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
@@ -187,7 +188,7 @@ impl Outbound {
             return Err(Refused::Credentials);
         }
         let is_allowed = match url.host().ok_or(Refused::NotHttps)? {
-            Host::Domain(name) => self.policy == Policy::Any || !is_this_machine(name),
+            Host::Domain(name) => self.policy == Policy::Any || !is_local_name(name),
             Host::Ipv4(address) => self.allows(address.into()),
             Host::Ipv6(address) => self.allows(address.into()),
         };
@@ -228,12 +229,6 @@ impl Outbound {
             Policy::PublicAnd(exempt) => address == exempt || is_public(address),
         }
     }
-}
-
-/// Whether a name means this machine, whatever the resolver returns for it (RFC 6761 section 6.3).
-fn is_this_machine(name: &str) -> bool {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name == "localhost" || name.ends_with(".localhost")
 }
 
 // Addresses that are not public. Sources: the IANA registries of special-purpose addresses (RFC

@@ -11,6 +11,13 @@ use tokio::process::{Child, Command};
 
 use crate::{Backend, Caller, Settings, WAIT_MAX, binary};
 
+/// The path of a program of the system. Debian puts some of them where only root looks.
+#[must_use]
+pub fn system_program(name: &str) -> PathBuf {
+    let system = Path::new("/usr/sbin").join(name);
+    if system.is_file() { system } else { name.into() }
+}
+
 /// The settings with which a server process is started.
 #[derive(Debug, Clone)]
 pub struct Launch {

@@ -3,14 +3,13 @@
 //! only compared with the server.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 use notify_core::NotificationId;
 use notify_server::config::Config;
-use notify_tests::{Caller, TestServer, WAIT_MAX, until};
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use notify_tests::{Caller, TestServer, WAIT_MAX, blocks, system_program, until};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
@@ -36,23 +35,12 @@ const LOG: &str = "log";
 const STARTS_MAX: usize = 3;
 
 /// The code blocks of a language in docs/self-hosting.md, in order.
-fn blocks(language: &str) -> Vec<String> {
+fn blocks_of(language: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent");
     let page =
         std::fs::read_to_string(root.join("docs/self-hosting.md")).expect("the page is there");
-    let (mut found, mut is_inside) = (Vec::new(), false);
-    for event in Parser::new(&page) {
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(name))) if &*name == language => {
-                found.push(String::new());
-                is_inside = true;
-            }
-            Event::End(TagEnd::CodeBlock) => is_inside = false,
-            Event::Text(text) if is_inside => found.last_mut().expect("it began").push_str(&text),
-            _ => {}
-        }
-    }
-    found
+    let of_language = blocks(&page).into_iter().filter(|block| block.language == language);
+    of_language.map(|block| block.text).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +61,7 @@ struct Site {
 
 /// The files of the page, and a plain one of each program.
 fn sites() -> Vec<Site> {
-    let (nginx, caddy) = (blocks("nginx"), blocks("caddyfile"));
+    let (nginx, caddy) = (blocks_of("nginx"), blocks_of("caddyfile"));
     assert_eq!((nginx.len(), caddy.len()), (2, 2), "one at the root and one below a path");
     let site = |program, file: &str, prefix| Site {
         program,
@@ -142,7 +130,7 @@ impl Site {
                 let own = replaced(&own, "listen 80;", &format!("listen 127.0.0.1:{port};"))?;
                 let own = replaced(&own, "listen [::]:80;", "")?;
                 std::fs::write(&file, nginx_around(&own, folder))?;
-                let mut command = Command::new(program("nginx"));
+                let mut command = Command::new(system_program("nginx"));
                 command.arg("-e").arg("stderr").arg("-p").arg(folder).arg("-c").arg(&file);
                 command
             }
@@ -151,7 +139,7 @@ impl Site {
                 let own = replaced(&own, host, &format!("http://127.0.0.1:{port}"))?;
                 let global = "{\n\tadmin off\n}\n";
                 std::fs::write(&file, format!("{global}{own}"))?;
-                let mut command = Command::new(program("caddy"));
+                let mut command = Command::new(system_program("caddy"));
                 command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
                 command
             }
@@ -173,12 +161,6 @@ fn nginx_around(site: &str, folder: &Path) -> String {
         "daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\n\
          http {{\naccess_log off;\n{temporary}{site}\n}}\n"
     )
-}
-
-/// The path of a program. Debian puts nginx where only root looks.
-fn program(name: &str) -> PathBuf {
-    let system = Path::new("/usr/sbin").join(name);
-    if system.is_file() { system } else { name.into() }
 }
 
 fn trust_this_machine(config: &mut Config) {
@@ -339,7 +321,7 @@ async fn the_address_of_the_client_passes_each_proxy() -> Result<()> {
 /// The file forwards everything of the host to the address on which the server listens.
 #[test]
 fn traefik_forwards_the_host_to_the_server() {
-    let files = blocks("yaml");
+    let files = blocks_of("yaml");
     let [file] = &files[..] else { panic!("one file: {files:?}") };
     let value = |key: &str| {
         let value = file.lines().find_map(|line| line.trim().strip_prefix(key));

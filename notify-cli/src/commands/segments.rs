@@ -14,7 +14,7 @@ use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
     input::{self, Platforms},
-    output::{print_message, view},
+    output::{print_message, print_warnings, view},
     session::{Session, parse_caller_id},
 };
 
@@ -170,9 +170,7 @@ pub(crate) async fn run(command: Segments, session: &mut Session) -> Result<(), 
 async fn warn_of_problems(notify: &Client, audience: &Audience) {
     let everyone = CreateNotification::to_platforms(Platform::ALL, "Preview");
     let preview = notify.notifications().preview(&everyone.audience(audience.clone())).await;
-    for problem in preview.iter().flat_map(audience_problems) {
-        print_message(&format!("warning: {problem}"));
-    }
+    print_warnings(preview.iter().flat_map(audience_problems));
 }
 
 fn parse_audience(text: Option<String>) -> Result<Audience, Failure> {

@@ -16,7 +16,7 @@ use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
     input::{self, Platforms},
-    output::{print_message, view},
+    output::{print_message, print_warnings, view},
     session::{Session, parse_caller_id},
 };
 
@@ -413,9 +413,7 @@ async fn warn_of_obstacles(
     notification: &CreateNotification,
     notify: &Client,
 ) {
-    for warning in own_warnings(notification) {
-        print_message(&format!("warning: {warning}"));
-    }
+    print_warnings(own_warnings(notification));
     let ids = device_ids(notification);
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
         let Ok(preview) = notify.notifications().preview(notification).await else { return };
@@ -424,9 +422,7 @@ async fn warn_of_obstacles(
         } else {
             shortfall_warning(ids.len(), &preview).into_iter().collect()
         };
-        for warning in warnings {
-            print_message(&format!("warning: {warning}"));
-        }
+        print_warnings(warnings);
         return;
     }
     for device in ids.into_iter().filter_map(|id| DeviceId::new(id.clone()).ok()) {

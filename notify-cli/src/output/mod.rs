@@ -7,6 +7,7 @@ mod text;
 pub(crate) mod view;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
@@ -206,8 +207,8 @@ pub(crate) fn print_message(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", cell::printable(line));
 }
 
-/// Prints the warnings of an answer to stderr, one per line.
-pub(crate) fn print_warnings(warnings: &[String]) {
+/// Prints warnings to stderr, one per line.
+pub(crate) fn print_warnings(warnings: impl IntoIterator<Item: Display>) {
     for warning in warnings {
         print_message(&format!("warning: {warning}"));
     }

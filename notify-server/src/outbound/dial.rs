@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use notify_core::address::is_local_name;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::proxy::{EgressProxy, ProxyError};
-use super::{Outbound, Policy, Unreachable, is_this_machine};
+use super::{Outbound, Policy, Unreachable};
 
 /// How long the connection to one address may take before the next address is tried too (RFC 8305 section 5). A
 /// dead IPv6 route then costs little.
@@ -118,7 +119,7 @@ impl Outbound {
 fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
         Ok(address) => address.is_loopback() || address.is_unspecified(),
-        Err(_) => is_this_machine(host),
+        Err(_) => is_local_name(host),
     }
 }
 

@@ -44,7 +44,7 @@ use notify_sandbox::{
     ApnsReason, Sandbox, SandboxConfig, Settings, WebPushError, messenger_keywords,
     telegram_keywords,
 };
-use notify_tests::{ServerProcess, WAIT_MAX};
+use notify_tests::{Block, ServerProcess, WAIT_MAX, blocks};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::process::Command;
@@ -55,35 +55,6 @@ fn root() -> PathBuf {
 
 fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-/// A fenced block: the heading above it, the text after the fence, and its lines.
-struct Block {
-    heading: String,
-    language: String,
-    text: String,
-}
-
-fn blocks(document: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut heading, mut is_open) = (String::new(), false);
-    for line in document.lines() {
-        if let Some(language) = line.strip_prefix("```") {
-            is_open = !is_open;
-            if is_open {
-                let (heading, language) = (heading.clone(), language.to_owned());
-                blocks.push(Block { heading, language, text: String::new() });
-            }
-        } else if is_open {
-            let block = blocks.last_mut().expect("a fence opened it");
-            block.text.push_str(line);
-            block.text.push('\n');
-        } else if line.starts_with('#') {
-            heading = line.trim_start_matches('#').replace('`', "").trim().to_owned();
-        }
-    }
-    assert!(!is_open, "a fence is not closed");
-    blocks
 }
 
 /// The commands of a block. An indented line continues the command of the line before.

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
-use notify_tests::{ServerProcess, WAIT_MAX};
+use notify_tests::{Block, ServerProcess, WAIT_MAX, blocks};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::{Block, blocks, commands, read, root, sh};
+use crate::{commands, read, root, sh};
 
 /// The most lines of a quick start that a reader types before the first notification arrives.
 const QUICK_START_LINES_MAX: usize = 6;

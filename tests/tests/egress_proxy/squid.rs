@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use notify_tests::until;
+use notify_tests::{system_program, until};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
@@ -74,10 +74,7 @@ impl Squid {
         fs::write(folder.path().join("helper"), HELPER)?;
         let configuration = folder.path().join("squid.conf");
         fs::write(&configuration, configure(folder.path(), port))?;
-        // Debian installs it where only root's PATH looks.
-        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
-        let child = Command::new("squid")
-            .env("PATH", path)
+        let child = Command::new(system_program("squid"))
             .args(["-N", "-f"])
             .arg(&configuration)
             .stdin(Stdio::null())

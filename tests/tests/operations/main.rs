@@ -245,7 +245,7 @@ async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()>
     Ok(())
 }
 
-/// A server whose clock is wrong must not be told to get other keys. The command runs on the same machine, so it
+/// If the server's clock is wrong, the doctor must not advise to get other keys. The command runs on the same machine, so it
 /// finds no difference itself.
 #[tokio::test]
 async fn the_doctor_tells_how_far_the_clock_is_from_the_providers() -> Result<()> {
@@ -271,7 +271,7 @@ async fn the_doctor_tells_how_far_the_clock_is_from_the_providers() -> Result<()
     let checks = doctor().await?;
     let refused = checks.iter().filter(|check| check["check"] == "credentials").filter(is_told);
     assert_eq!(refused.count(), 2, "APNs and FCM: {checks:?}");
-    // The checks of the providers have told the server their time.
+    // The server knows the time of the providers from their checks.
     let checks = doctor().await?;
     let mut clocks = checks.iter().filter(|check| check["check"] == "provider clock");
     assert!(clocks.next().as_ref().is_some_and(is_told), "{checks:?}");

@@ -22,15 +22,16 @@ pub(crate) async fn register(
     ctx: RequestCtx,
     registration: AppDeviceRegistration,
 ) -> Result<JsonReply<AppDevice>, ApiError> {
+    let call = DeviceCall::of(&ctx);
     let credentials = registration.device.clone();
     let existing = credentials.map(|device| (device.device_id, sha256(device.secret.as_bytes())));
     match &existing {
         Some((device, secret)) => {
-            if !has_secret(&ctx, device, *secret).await? {
+            if !has_secret(&ctx, &call, device, *secret).await? {
                 return Err(ApiError::DeviceUnauthorized);
             }
         }
-        None => DeviceCall::of(&ctx).count_registration()?,
+        None => call.count_registration()?,
     }
     let is_new = existing.is_none();
     let (secret, hash) = make_device_secret();
@@ -43,7 +44,7 @@ pub(crate) async fn register(
     let id = ctx.api.store.register_app_device(ctx.app_no(), device, ctx.received_at).await?;
     let device_id = id.ok_or(ApiError::DeviceUnauthorized)?;
     if is_new {
-        DeviceCall::of(&ctx).remember(device_id.clone(), hash);
+        call.remember(device_id.clone(), hash);
     }
     Ok(JsonReply::ok(AppDevice { device_id, device_secret: is_new.then_some(secret) }))
 }

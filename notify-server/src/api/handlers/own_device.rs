@@ -14,7 +14,7 @@ pub(super) async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
         call.count_wrong_secret()?;
         return Err(ApiError::DeviceUnauthorized);
     };
-    let is_own = has_secret(ctx, &device, secret).await?;
+    let is_own = has_secret(ctx, &call, &device, secret).await?;
     if is_own { Ok(device) } else { Err(ApiError::DeviceUnauthorized) }
 }
 
@@ -24,6 +24,7 @@ pub(super) async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
 /// 429 above the limit of the device, or of the wrong secrets of the address.
 pub(super) async fn has_secret(
     ctx: &RequestCtx,
+    call: &DeviceCall<'_>,
     device: &DeviceId,
     secret: [u8; 32],
 ) -> Result<bool, ApiError> {
@@ -34,5 +35,5 @@ pub(super) async fn has_secret(
             None => store.is_app_device_secret(app, id, secret).await,
         }
     };
-    DeviceCall::of(ctx).check_secret(device, secret, read).await
+    call.check_secret(device, secret, read).await
 }

@@ -46,14 +46,15 @@ pub(crate) async fn subscribe(
     ctx: RequestCtx,
     browser: BrowserSubscription,
 ) -> Result<JsonReply<WebSubscribed>, ApiError> {
+    let call = DeviceCall::of(&ctx);
     let existing =
         browser.device.as_ref().map(|own| (own.device_id.clone(), sha256(own.secret.as_bytes())));
     let is_known = match &existing {
-        Some((device, secret)) => has_secret(&ctx, device, *secret).await?,
+        Some((device, secret)) => has_secret(&ctx, &call, device, *secret).await?,
         None => false,
     };
     if !is_known {
-        DeviceCall::of(&ctx).count_registration()?;
+        call.count_registration()?;
     }
     check_subscription(&ctx, &browser)?;
     let (secret, hash) = make_device_secret();
@@ -67,7 +68,7 @@ pub(crate) async fn subscribe(
     let subscribed =
         ctx.api.store.subscribe_browser(ctx.app_no(), browser, ctx.received_at).await?;
     if subscribed.has_new_secret {
-        DeviceCall::of(&ctx).remember(subscribed.id.clone(), hash);
+        call.remember(subscribed.id.clone(), hash);
     }
     let device_secret = subscribed.has_new_secret.then_some(secret);
     Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))

@@ -40,7 +40,7 @@ impl Drop for Role {
     }
 }
 
-/// Nobody can keep a role that connects from taking an advisory lock, so the right to connect has to go.
+/// PostgreSQL lets every role that connects take an advisory lock, so the right to connect has to go.
 #[tokio::test]
 async fn a_role_that_could_stop_writes_is_reported_until_it_may_not_connect() {
     let own = PostgresBackend::migrated(SetMode::On);
