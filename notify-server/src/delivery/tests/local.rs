@@ -213,20 +213,21 @@ async fn a_device_whose_zone_changes_its_offset_gets_it_once_at_its_own_time() {
     rig.start();
     let id = rig
         .accept(CreateNotification {
-            send_at_local: Some("2026-10-25T03:30".into()),
+            send_at_local: Some("2026-10-25T03:05".into()),
             ..in_the_morning()
         })
         .await;
-    turn_to(&rig, "2026-10-24T22:00:00Z");
+    turn_to(&rig, "2026-10-24T21:35:00Z");
     sent(&rig, &id, 1).await;
 
-    // In Vienna it is 02:30, in Johannesburg 03:30. The engine has to wait for the correction.
-    turn_to(&rig, "2026-10-25T01:30:00Z");
+    // In Vienna it is 02:05, in Johannesburg 03:05. The engine waits for the correction, because the last
+    // change of offsets was less than 15 minutes ago.
+    turn_to(&rig, "2026-10-25T01:05:00Z");
     correct_offsets(&rig).await;
-    turn_to(&rig, "2026-10-25T01:31:00Z");
+    turn_to(&rig, "2026-10-25T01:06:00Z");
     sent(&rig, &id, 2).await;
     assert_eq!(rig.provider.journal(), ["Asia/Kolkata", "Africa/Johannesburg"]);
-    turn_to(&rig, "2026-10-25T02:30:00Z");
+    turn_to(&rig, "2026-10-25T02:05:00Z");
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     let mut journal = rig.provider.journal();
     journal.sort();
