@@ -34,15 +34,26 @@ pub(crate) struct ConnectionArgs {
     pub(crate) server: Option<String>,
     #[arg(long, global = true, value_name = "NAME", help = "Profile to use [env: NOTIFY_PROFILE]")]
     pub(crate) profile: Option<String>,
-    /// PEM file of an authority to trust in addition to the system's.
-    #[arg(long, global = true, value_name = "FILE", env = "NOTIFY_CA_CERTIFICATE")]
-    pub(crate) ca_certificate: Option<PathBuf>,
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help = "PEM file of an authority to trust in addition to the system's [env: NOTIFY_CA_CERTIFICATE]"
+    )]
+    ca_certificate: Option<PathBuf>,
     /// Time limit of one attempt, in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = TIMEOUT_DEFAULT.as_secs())]
     pub(crate) timeout: u64,
     /// How often to retry a call when the server or the network fails.
     #[arg(long, global = true, value_name = "TIMES", default_value_t = RETRIES_DEFAULT)]
     pub(crate) retries: usize,
+}
+
+impl ConnectionArgs {
+    /// The file of an authority to trust in addition to the system's.
+    pub(crate) fn ca_certificate(&self) -> Option<PathBuf> {
+        self.ca_certificate.clone().or_else(|| Some(variable("NOTIFY_CA_CERTIFICATE")?.into()))
+    }
 }
 
 /// Paths below the address of a server, the longest first. Users may copy an address with such a path from
@@ -80,8 +91,8 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     if let Some(key) = &target.admin_key {
         builder = builder.admin_key(key.expose_secret());
     }
-    if let Some(path) = &args.ca_certificate {
-        builder = builder.root_certificate(input::read(path)?);
+    if let Some(path) = args.ca_certificate() {
+        builder = builder.root_certificate(input::read(&path)?);
     }
     Ok(Connection { client: builder.build()?, server: target.url, profile: target.profile })
 }

@@ -1,6 +1,6 @@
 //! The context of a command: the connection, opened on first use, and the output.
 
-use std::{fmt::Display, path::Path};
+use std::{fmt::Display, path::PathBuf};
 
 use notify_client::{
     Client, Page, Pages,
@@ -36,8 +36,8 @@ impl Session {
     }
 
     /// The file of an authority to trust in addition to the system's.
-    pub(crate) fn ca_certificate(&self) -> Option<&Path> {
-        self.args.ca_certificate.as_deref()
+    pub(crate) fn ca_certificate(&self) -> Option<PathBuf> {
+        self.args.ca_certificate()
     }
 
     /// The address of the server, if the client has been used.

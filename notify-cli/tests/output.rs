@@ -130,21 +130,23 @@ async fn a_device_without_an_address_is_marked() {
     let web = json!({"platform": "web", "push_token": null, 
         "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"}});
     let hidden = json!({"push_token": null, "address_hidden": true});
-    let devices = [json!({}), none, off, chat, web, hidden].map(without);
+    let unusable = json!({"address_problem": "looks like an APNs token"});
+    let devices = [json!({}), none, off, chat, web, hidden, unusable].map(without);
     let fixture = Fixture::with_body(json!({ "devices": devices, "next_cursor": null })).await;
     let run = fixture.run(&["devices", "list", "-o", "table"]).assert_success();
     assert_eq!(
         run.stdout,
-        "┌───────────┬──────────┬───────────────┬──────┬──────────────────────┐\n\
-         │ device_id ┆ platform ┆ state         ┆ tags ┆ updated_at           │\n\
-         ╞═══════════╪══════════╪═══════════════╪══════╪══════════════════════╡\n\
-         │ a         ┆ android  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         │ a         ┆ android  ┆ no address    ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         │ a         ┆ android  ┆ push_disabled ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         │ a         ┆ chatapp  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         │ a         ┆ web      ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         │ a         ┆ android  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
-         └───────────┴──────────┴───────────────┴──────┴──────────────────────┘\n"
+        "┌───────────┬──────────┬──────────────────┬──────┬──────────────────────┐\n\
+         │ device_id ┆ platform ┆ state            ┆ tags ┆ updated_at           │\n\
+         ╞═══════════╪══════════╪══════════════════╪══════╪══════════════════════╡\n\
+         │ a         ┆ android  ┆ enabled          ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ no address       ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ push_disabled    ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ chatapp  ┆ enabled          ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ web      ┆ enabled          ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ enabled          ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ unusable address ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         └───────────┴──────────┴──────────────────┴──────┴──────────────────────┘\n"
     );
     let export = fixture.run(&["devices", "export"]);
     let refused = "the key lacks the scope `devices`, so the file would have no addresses";

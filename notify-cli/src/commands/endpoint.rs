@@ -81,7 +81,7 @@ impl Endpoint {
         } else {
             builder.tls_certs_merge(session.ca_certificate().map_or(Ok(Vec::new()), |path| {
                 let invalid = |error| Failure::Usage(format!("{}: {error}", path.display()));
-                Certificate::from_pem_bundle(&input::read(path)?).map_err(invalid)
+                Certificate::from_pem_bundle(&input::read(&path)?).map_err(invalid)
             })?)
         };
         let http = builder

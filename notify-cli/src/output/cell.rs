@@ -306,14 +306,16 @@ fn language(preview: &Value) -> String {
     lines.join("\n")
 }
 
-/// Whether a device can receive notifications, or why not. A device without an address is enabled, but
-/// receives nothing.
+/// Whether a device can receive notifications, or why not. A device without an address, or with one that cannot be
+/// of its provider, is enabled, but receives nothing.
 fn device_state(device: &Value) -> &str {
     let has_address = ["push_token", "subscription", "recipient_id"]
         .iter()
         .any(|field| device.get(field).is_some_and(|address| !address.is_null()));
     if device["enabled"] == false {
         device["disabled_reason"].as_str().unwrap_or("disabled")
+    } else if device["address_problem"].is_string() {
+        "unusable address"
     } else if has_address || device["address_hidden"] == true {
         "enabled"
     } else {

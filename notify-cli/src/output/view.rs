@@ -119,7 +119,7 @@ const DEVICE_FIELDS: &[Column] = columns! {
 };
 const DEVICE_RECORD: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
-    recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
+    recipient_id, address_problem, android_id, ad_id, imei, sdk_version, app_version, os_version,
     store_identifier, timezone, country, utc_offset, language, device_description, tags: Tags,
     user_id, attributes: Attributes, created_at: Time, updated_at: Time, state: DeviceState = "",
 };

@@ -73,15 +73,16 @@ pub fn chat_id(text: &str) -> Result<String, UnknownRecipient> {
 }
 
 /// The number at the start of a text without leading zeros, and what the sandbox reads behind it: a text
-/// that selects its response.
+/// that selects its response. Behind a `-` it begins with a letter, since people write numbers with dashes.
 fn number(text: &str, digits_max: usize) -> Option<String> {
     let text = text.trim_start_matches('0');
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let script = &text[end..];
     let is_script =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '~' | ':' | '_');
-    let has_form =
-        script.is_empty() || (script.starts_with(['-', '~']) && script.chars().all(is_script));
+    let begins_script = script.starts_with('~')
+        || script.strip_prefix('-').is_some_and(|word| word.starts_with(char::is_alphabetic));
+    let has_form = script.is_empty() || (begins_script && script.chars().all(is_script));
     ((1..=digits_max).contains(&end) && has_form).then(|| text.to_owned())
 }
 
@@ -114,7 +115,7 @@ mod tests {
             ("-42", "-42"),
             ("-1001234567890", "-1001234567890"),
             ("4711-blocked", "4711-blocked"),
-            ("-77-429x2", "-77-429x2"),
+            ("-77~429x2", "-77~429x2"),
             ("4711~429", "4711~429"),
             ("@News", "@news"),
             ("@Shop_News_2", "@shop_news_2"),
@@ -123,6 +124,9 @@ mod tests {
         }
         for (text, meant) in [
             ("12 34", None),
+            ("12-34", None),
+            ("660-123-4567", None),
+            ("-77-429", None),
             ("0", None),
             ("-", None),
             ("--1", None),
@@ -147,9 +151,12 @@ mod tests {
 
     #[test]
     fn a_person_is_a_number() {
-        for (text, id) in
-            [("12345678901234567890", "12345678901234567890"), (" 7 ", "7"), ("7-10", "7-10")]
-        {
+        for (text, id) in [
+            ("12345678901234567890", "12345678901234567890"),
+            (" 7 ", "7"),
+            ("7~10", "7~10"),
+            ("7-outside", "7-outside"),
+        ] {
             assert_eq!(person_id(text).as_deref(), Ok(id), "{text}");
         }
         for text in ["12 34", "-1", "+1", "@name", "0", "m.me/shop", "https://m.me/shop"] {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{android, first_app, links, operator};
 
 /// A text as a page shows it.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&#38;")
         .replace('<', "&#60;")
         .replace('>', "&#62;")

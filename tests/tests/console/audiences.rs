@@ -6,6 +6,7 @@ use notify_sandbox::ScriptedResponse;
 use notify_tests::{Operator, Response, TestServer, android, ios, register};
 use serde_json::{Value, json};
 
+use super::administration::escaped;
 use super::{first_app, html, operator};
 
 /// A server, its signed-in operator, and the path of its application below `/console/`.
@@ -169,6 +170,21 @@ async fn a_user_is_logged_out_and_deleted_with_or_without_devices() -> Result<()
     }
     assert_eq!(operator.get(&format!("{app}/users/ada")).await.status, 404);
     assert_eq!(delete("ada", "keep").await?.status, 404);
+    server.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_device_page_says_why_its_address_gets_nothing() -> Result<()> {
+    let (server, operator, app) = server_and_operator().await?;
+    let phone = json!({"device_id": "phone", "platform": "ios", "sdk_type": "ios_push",
+        "push_token": "dGhpcyBpcyBhbiBGQ00gdG9rZW4:APA91bFtokenofthephone"});
+    server.caller().post("/v1/devices", &phone).await.ok();
+    let problem = server.caller().get("/v1/devices/phone").await.ok()["address_problem"].clone();
+    let problem = problem.as_str().context("the API shows the problem")?;
+    let page = operator.get(&format!("{app}/devices/phone")).await.text;
+    assert!(page.contains("<span class=\"badge bad\">unusable address</span>"), "{page}");
+    assert!(page.contains(&escaped(problem)), "{problem}: {page}");
     server.stop().await;
     Ok(())
 }

@@ -2,16 +2,17 @@
 //! (`GET /rest/export/{variant}/installations`).
 
 use base64::Engine;
-use base64::alphabet::STANDARD;
+use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 use super::record::{Record, text_of, texts_of};
 use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
-/// The server stores subscriptions of browsers in base64; some clients omit the padding.
+/// The server stores subscriptions of browsers in base64 of either alphabet. The two letters in which they differ are
+/// replaced before decoding. Some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
+    &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
@@ -65,7 +66,7 @@ fn subscription(token: &str) -> Result<WebAddress, &'static str> {
     let json = if token.starts_with('{') {
         token.as_bytes().to_vec()
     } else {
-        BASE64.decode(token).map_err(|_| RULE)?
+        BASE64.decode(token.replace('+', "-").replace('/', "_")).map_err(|_| RULE)?
     };
     let subscription: Value = serde_json::from_slice(&json).map_err(|_| RULE)?;
     let key = |name: &str| text_of(&subscription["keys"][name]);

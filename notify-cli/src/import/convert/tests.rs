@@ -117,6 +117,10 @@ fn installations_of_aerogear_become_devices() {
     let web =
         json!({"endpoint": "https://push.example/1", "keys": {"p256dh": P256DH, "auth": "a+b/=="}});
     let token = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, web.to_string());
+    let mut other = web.clone();
+    other["note"] = json!("ÿÿÿ???>>>~~~");
+    let other = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, other.to_string());
+    assert!(other.contains('-') && other.contains('_'), "{other}");
     let rows = [
         json!({"id": "1", "enabled": true, "deviceToken": APNS, "deviceType": "iPhone",
             "operatingSystem": "iOS", "osVersion": "12.1", "alias": "ada@example.com",
@@ -125,7 +129,7 @@ fn installations_of_aerogear_become_devices() {
             "platform": "android"}),
         json!({"id": "3", "enabled": true, "deviceToken": token, "alias": "ada", "osVersion": "9",
             "platform": "web_push"}),
-        json!({"id": "4", "enabled": false, "deviceToken": token, "platform": "web_push"}),
+        json!({"id": "4", "enabled": false, "deviceToken": other, "platform": "web_push"}),
         json!({"id": "5", "deviceToken": "e30=", "platform": "web_push"}),
         json!({"id": "6", "deviceToken": "x", "platform": "windows_wns"}),
         json!({"id": "7", "deviceToken": "x", "operatingSystem": "Android"}),

@@ -68,6 +68,7 @@ impl Row {
 
     fn state(&self) -> &'static str {
         match self.device.disabled_reason {
+            None if self.device.address_problem.is_some() => "unusable address",
             None if self.device.has_address() => "enabled",
             None => "no address",
             Some(reason) => reason.as_str(),
@@ -75,7 +76,8 @@ impl Row {
     }
 
     fn tone(&self) -> &'static str {
-        if self.device.enabled && self.device.has_address() { "good" } else { "bad" }
+        let has_usable_address = self.device.has_address() && self.device.address_problem.is_none();
+        if self.device.enabled && has_usable_address { "good" } else { "bad" }
     }
 }
 
@@ -264,6 +266,9 @@ fn facts_of(device: &Device) -> Vec<Fact> {
             value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
         })
         .collect();
+    if let Some(problem) = &device.address_problem {
+        facts.push(Fact { name: "address_problem".to_owned(), value: problem.clone() });
+    }
     if let Some(environment) = device.ios_env {
         facts.push(Fact { name: "ios_env".to_owned(), value: environment.as_str().to_owned() });
     }
