@@ -38,6 +38,8 @@ const UNSCANNED_PER_READ: u32 = 1_000;
 pub struct Engine {
     context: Arc<EngineContext>,
     thread: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    runtime: tokio::runtime::RuntimeMetrics,
 }
 
 impl Engine {
@@ -51,6 +53,8 @@ impl Engine {
         let context = EngineContext::new(deps, config);
         subscribe(&context);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        #[cfg(test)]
+        let metrics = runtime.metrics();
         let task = EngineTask::new(context.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
             let _ended = task.context.ended.clone().drop_guard();
@@ -67,7 +71,12 @@ impl Engine {
             });
             // Dropping the runtime aborts the tasks that still run on it.
         })?;
-        Ok(Self { context, thread: Some(thread) })
+        Ok(Self {
+            context,
+            thread: Some(thread),
+            #[cfg(test)]
+            runtime: metrics,
+        })
     }
 
     /// A receiver that is notified of every commit of the engine. Its value is the number of commits
@@ -97,6 +106,12 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
+    /// How often the engine's thread has begun and ended to wait for an event. The number is odd while it
+    /// waits.
+    pub(super) fn waits(&self) -> u64 {
+        self.runtime.worker_park_unpark_count(0)
+    }
+
     /// Number of active dispatches that are not known to be canceled.
     pub(super) fn open_dispatches(&self) -> usize {
         self.context.active_dispatches().len()

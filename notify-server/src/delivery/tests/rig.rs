@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderMap;
 use notify_core::{
@@ -32,10 +32,10 @@ pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 const FILE: &str = "notify.db";
 /// Longest wait for an event, after which the test fails.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Most real time that the engine gets between two clock steps on an idle machine.
+/// Most real time that an engine without work gets between two steps of the clock.
 const STEP_WAIT: Duration = Duration::from_millis(4);
-/// On a busy machine, the engine gets the time that this many reads of the store take.
-const STEP_READS: u32 = 5;
+/// An engine that waits for so many reads of the store does not wait for one of its own.
+const READS_OF_A_WAIT: u32 = 5;
 
 /// A scripted answer of the fake provider.
 #[derive(Clone)]
@@ -600,14 +600,28 @@ impl Rig {
     }
 
     /// Advances the clock, and gives the engine real time to act, until it commits something or does
-    /// nothing. On a busy machine it gets more time, so that the clock does not run ahead of it.
+    /// nothing.
     pub(super) async fn step(&self, by: Duration) {
         let mut progress = self.progress();
         self.clock.advance(by);
-        let began = Instant::now();
-        self.store.workload(self.clock.now()).await.unwrap();
-        let wait = STEP_WAIT.max(STEP_READS * began.elapsed());
-        let _ = tokio::time::timeout(wait, progress.changed()).await;
+        let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
+        self.until_waiting().await;
+    }
+
+    /// Waits until the engine waits for an event, so that the clock does not run ahead of it on a busy
+    /// machine. The store answers a read meanwhile: an engine that waits for the store goes on before.
+    async fn until_waiting(&self) {
+        let Some(engine) = &self.engine else { return };
+        let waited = async {
+            let (mut before, mut reads) = (engine.waits(), 0);
+            while before % 2 == 0 || reads < READS_OF_A_WAIT {
+                self.store.workload(self.clock.now()).await.unwrap();
+                let waits = engine.waits();
+                reads = if waits == before { reads + 1 } else { 0 };
+                before = waits;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("the engine does its work in time");
     }
 
     /// Advances the clock step by step until the condition holds for a notification. For waits that
