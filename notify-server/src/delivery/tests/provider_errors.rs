@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use notify_core::{
-    CreateNotification, DeviceId, DisabledReason, NotificationRecord, NotificationStatus,
-    RegisterDevice, Timestamp,
+    CreateNotification, DeviceId, DisabledReason, NotificationRecord, NotificationStatus, Platform,
+    ProviderKind, RegisterDevice, Timestamp,
 };
 
-use super::rig::{Rig, START, ScriptedAnswer, delivered};
+use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
+use crate::reasons;
 
 fn failed(after: Option<Duration>) -> SendResult {
     SendResult::Retry { reason: "UNAVAILABLE".into(), after, outcome: Processing::Failed }
@@ -57,6 +58,43 @@ async fn the_retry_delay_of_a_provider_is_respected() {
     assert_eq!(due, START.plus_ms(60_000), "not earlier than the provider requested");
     rig.clock.advance(Duration::from_secs(60));
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    rig.stop().await;
+}
+
+/// However many such addresses an application has, they end without an attempt and stop nothing.
+#[tokio::test]
+async fn addresses_that_cannot_be_right_get_no_attempt() {
+    let mut rig = Rig::new(1).await;
+    let provider = FakeProvider::new(100);
+    for kind in [ProviderKind::Apns, ProviderKind::WebPush] {
+        rig.configure(kind, Some(provider.clone())).await;
+    }
+    let token = "ab".repeat(32);
+    let endpoint = "https://push.example/1";
+    for number in 0..60 {
+        let fcm = format!("f{number}:APA91{}", "x".repeat(100));
+        rig.register(RegisterDevice::ios(format!("fcm-{number}"), fcm)).await;
+        let removed = format!("https://fcm.googleapis.com.invalid/{number}");
+        rig.browser(&format!("removed-{number}"), &removed).await;
+    }
+    rig.register(RegisterDevice::ios("good", &token)).await;
+    rig.browser("good-browser", endpoint).await;
+    rig.start();
+    for (platform, address, reason, outcomes) in [
+        (Platform::Ios, token.as_str(), reasons::NOT_AN_APNS_TOKEN, (1, 60, 0)),
+        (Platform::Web, endpoint, reasons::ENDPOINT_REMOVED, (1, 0, 60)),
+    ] {
+        let id = rig.broadcast_to(platform).await;
+        let completed =
+            |record: &NotificationRecord| record.status == NotificationStatus::Completed;
+        let record = rig.until(&id, completed).await;
+        let counts = &record.counts;
+        assert_eq!((counts.sent, counts.failed, counts.unregistered), outcomes, "{record:?}");
+        assert_eq!(record.failures[0].reason, reason);
+        assert_eq!(provider.journal().last().map(String::as_str), Some(address));
+        assert!(!rig.store.guard_tripped(rig.app, platform).await.unwrap());
+    }
+    assert_eq!(provider.journal().len(), 2);
     rig.stop().await;
 }
 
@@ -175,7 +213,7 @@ async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected()
     assert_eq!((record.counts.pending, record.counts.failed), (40, 0));
 
     rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
-    let kind = notify_core::ProviderKind::Fcm;
+    let kind = ProviderKind::Fcm;
     let row = crate::store::ProviderRow { provider: kind, sealed: vec![1], updated_at: START };
     rig.store.put_provider(rig.app_id, row).await.unwrap();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
