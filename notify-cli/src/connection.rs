@@ -50,7 +50,8 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The file of an authority to trust in addition to the system's.
+    /// The file of an authority to trust in addition to the system's. The variable is not read by Clap, because
+    /// a blank variable counts as absent.
     pub(crate) fn ca_certificate(&self) -> Option<PathBuf> {
         self.ca_certificate.clone().or_else(|| Some(variable("NOTIFY_CA_CERTIFICATE")?.into()))
     }

@@ -242,7 +242,7 @@ impl CreateAnswer {
         validator: &mut Validator,
     ) -> NewAnswer {
         let text = validator.visible(&at.field("text"), self.text);
-        let image_url = validator.http_url(&at.field("image_url"), self.image_url);
+        let image_url = validator.wire_http_url(&at.field("image_url"), self.image_url);
         if let Some(layout) = layout {
             let what = format_args!("is required for layout {layout}");
             if text.is_none() && layout.needs_text() {

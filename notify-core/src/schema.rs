@@ -612,8 +612,8 @@ fn subscribe() -> ModelRules {
                     "recipient_id": unset(),
                 },
             },
-            person("fb-messenger", PERSON_ID),
-            person("chatapp", CHAT_ID),
+            person("fb-messenger", &format!(r"^\s*{PERSON_ID}{RECIPIENT_SCRIPT}\s*$")),
+            person("chatapp", &format!(r"^\s*(?:{CHAT_ID}{RECIPIENT_SCRIPT}|{CHAT_NAME})\s*$")),
         ] }),
     )
 }
@@ -848,10 +848,13 @@ const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
 /// A text with a visible character: all others are white space, control characters, or have no ink.
 const VISIBLE: &str = r"[^\u0000-\u0020\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufeff\uffa0\ufff9-\ufffb]";
 /// A page-scoped id of Messenger.
-const PERSON_ID: &str = r"^\s*0*[1-9][0-9]{0,19}(?:[-~][A-Za-z0-9:_~-]*)?\s*$";
-/// The id of a chat of the chat app, or the name of a public one.
-const CHAT_ID: &str =
-    r"^\s*(?:[+-]?0*[1-9][0-9]{0,18}(?:[-~][A-Za-z0-9:_~-]*)?|@[A-Za-z][A-Za-z0-9_]{3,31})\s*$";
+const PERSON_ID: &str = "0*[1-9][0-9]{0,19}";
+/// The id of a chat of the chat app.
+const CHAT_ID: &str = "[+-]?0*[1-9][0-9]{0,18}";
+/// What may follow the number of a recipient: the text that selects the sandbox's answer.
+const RECIPIENT_SCRIPT: &str = "(?:~[A-Za-z0-9:_~-]*|-[A-Za-z][A-Za-z0-9:_~-]*)?";
+/// The name of a public chat.
+const CHAT_NAME: &str = "@[A-Za-z][A-Za-z0-9_]{3,31}";
 /// An uncompressed P-256 point: 65 bytes that start with 4, in base64 of either alphabet with or without
 /// padding.
 const P256DH: &str = "^B[A-P][A-Za-z0-9+/_-]{84}[AEIMQUYcgkosw048]=?$";

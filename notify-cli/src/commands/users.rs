@@ -36,7 +36,7 @@ pub(crate) enum Users {
         /// Attributes to set.
         #[arg(value_name = "NAME=VALUE", value_parser = attribute::parse_pair)]
         attributes: Vec<(String, AttributeValue)>,
-        /// Set this attribute; repeatable. NAME=VALUE without the option does so too.
+        /// Set this attribute; repeatable. NAME=VALUE alone does the same.
         #[arg(
             long = "attribute", value_name = "NAME=VALUE", value_parser = attribute::parse_pair,
             hide = true,

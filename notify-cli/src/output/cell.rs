@@ -306,8 +306,8 @@ fn language(preview: &Value) -> String {
     lines.join("\n")
 }
 
-/// Whether a device can receive notifications, or why not. A device without an address, or with one that cannot be
-/// of its provider, is enabled, but receives nothing.
+/// Whether a device can receive notifications, or why not. A device without an address, or with an address that
+/// its provider cannot have issued, is enabled, but receives nothing.
 fn device_state(device: &Value) -> &str {
     let has_address = ["push_token", "subscription", "recipient_id"]
         .iter()

@@ -312,6 +312,9 @@ fn a_recipient_is_a_number_or_the_name_of_a_chat() {
         &[
             ("/recipient_id", "\"@Shop_News\"", &[]),
             ("/recipient_id", "\"12 34\"", &[&format!("recipient_id: {CHAT}")]),
+            ("/recipient_id", "\"12-34\"", &[&format!("recipient_id: {CHAT}")]),
+            ("/recipient_id", "\"-77-blocked\"", &[]),
+            ("/recipient_id", "\"77~429x2\"", &[]),
             (
                 "/recipient_id",
                 "\"https://t.me/Shop\"",
@@ -325,6 +328,7 @@ fn a_recipient_is_a_number_or_the_name_of_a_chat() {
         &[
             ("/recipient_id", "\"-1\"", &[PERSON]),
             ("/recipient_id", "\"12 34\"", &[PERSON]),
+            ("/recipient_id", "\"660-123-4567\"", &[PERSON]),
             ("/recipient_id", "\"@name\"", &[PERSON]),
         ],
     );

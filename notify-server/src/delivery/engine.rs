@@ -106,9 +106,8 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
-    /// How often the engine's thread has begun and ended to wait for an event. The number is odd while it
-    /// waits.
-    pub(super) fn waits(&self) -> u64 {
+    /// How often the engine's thread has begun or ended a wait. The number is odd while it waits.
+    pub(super) fn begun_and_ended_waits(&self) -> u64 {
         self.runtime.worker_park_unpark_count(0)
     }
 

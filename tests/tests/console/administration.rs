@@ -16,16 +16,7 @@ use notify_tests::{
 };
 use serde_json::{Value, json};
 
-use super::{android, first_app, links, operator};
-
-/// A text as a page shows it.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&#38;")
-        .replace('<', "&#60;")
-        .replace('>', "&#62;")
-        .replace('"', "&#34;")
-        .replace('\'', "&#39;")
-}
+use super::{android, escaped, first_app, links, operator};
 
 /// The configuration of a provider as the fields of its form.
 fn fields_of(config: &Value) -> Vec<(&str, String)> {

@@ -6,8 +6,7 @@ use notify_sandbox::ScriptedResponse;
 use notify_tests::{Operator, Response, TestServer, android, ios, register};
 use serde_json::{Value, json};
 
-use super::administration::escaped;
-use super::{first_app, html, operator};
+use super::{escaped, first_app, html, operator};
 
 /// A server, its signed-in operator, and the path of its application below `/console/`.
 async fn server_and_operator() -> Result<(TestServer, Operator, String)> {

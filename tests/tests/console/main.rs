@@ -27,6 +27,15 @@ use serde_json::{Value, json};
 /// A name that is markup, to be shown as text.
 const MARKUP: &str = "<script>alert(1)</script>\"'&";
 
+/// A text as a page shows it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&#38;")
+        .replace('<', "&#60;")
+        .replace('>', "&#62;")
+        .replace('"', "&#34;")
+        .replace('\'', "&#39;")
+}
+
 /// A valid registration.
 fn android(id: &str) -> Value {
     json!({"device_id": id, "platform": "android", "sdk_type": "android_push",

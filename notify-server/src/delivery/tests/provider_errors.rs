@@ -61,7 +61,7 @@ async fn the_retry_delay_of_a_provider_is_respected() {
     rig.stop().await;
 }
 
-/// However many such addresses an application has, they end without an attempt and stop nothing.
+/// Their deliveries end without an attempt and stop nothing, however many there are.
 #[tokio::test]
 async fn addresses_that_cannot_be_right_get_no_attempt() {
     let mut rig = Rig::new(1).await;

@@ -34,8 +34,8 @@ const FILE: &str = "notify.db";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Most real time that an engine without work gets between two steps of the clock.
 const STEP_WAIT: Duration = Duration::from_millis(4);
-/// An engine that waits for so many reads of the store does not wait for one of its own.
-const READS_OF_A_WAIT: u32 = 5;
+/// The engine counts as idle if its thread waits during so many reads of the store.
+const READS_OF_AN_IDLE_ENGINE: u32 = 5;
 
 /// A scripted answer of the fake provider.
 #[derive(Clone)]
@@ -605,18 +605,18 @@ impl Rig {
         let mut progress = self.progress();
         self.clock.advance(by);
         let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
-        self.until_waiting().await;
+        self.until_idle_thread().await;
     }
 
-    /// Waits until the engine waits for an event, so that the clock does not run ahead of it on a busy
-    /// machine. The store answers a read meanwhile: an engine that waits for the store goes on before.
-    async fn until_waiting(&self) {
+    /// Waits until the engine seems idle, so that the clock hardly runs ahead of it on a busy machine. The reads
+    /// take longer on such a machine, as those do for which the engine itself waits.
+    async fn until_idle_thread(&self) {
         let Some(engine) = &self.engine else { return };
         let waited = async {
-            let (mut before, mut reads) = (engine.waits(), 0);
-            while before % 2 == 0 || reads < READS_OF_A_WAIT {
+            let (mut before, mut reads) = (engine.begun_and_ended_waits(), 0);
+            while before % 2 == 0 || reads < READS_OF_AN_IDLE_ENGINE {
                 self.store.workload(self.clock.now()).await.unwrap();
-                let waits = engine.waits();
+                let waits = engine.begun_and_ended_waits();
                 reads = if waits == before { reads + 1 } else { 0 };
                 before = waits;
             }
