@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the files that run Notify (Dockerfile, compose.yaml, the systemd unit, the Kubernetes manifests, the
-# Helm chart, the alerts and the dashboard) with the tools that read them, and the workflows. The test target
-# `deploy` compares their contents with the server.
+# Checks the files that run Notify (Dockerfile, compose.yaml, the systemd unit, the Helm chart, the alerts and
+# the dashboard) with the tools that read them, and the workflows. The test target `deploy` compares their
+# contents with the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -64,12 +64,6 @@ if NOTIFY_PUBLIC_URL='' docker-compose -f compose.yaml config --quiet 2>/dev/nul
   exit 1
 fi
 
-echo "-- Kubernetes manifests: kustomize, kubernetes-validate"
-for folder in base several; do
-  kubectl kustomize "deploy/kubernetes/$folder" >"$scratch/$folder.yaml"
-  kubernetes-validate --strict --quiet "$scratch/$folder.yaml"
-done
-
 echo "-- Helm chart: helm, kubernetes-validate"
 chart=deploy/helm/notify
 for values in "$chart"/ci/*-values.yaml; do
@@ -78,7 +72,6 @@ for values in "$chart"/ci/*-values.yaml; do
   helm template notify "$chart" --values "$values" >"$scratch/helm-$name.yaml"
   kubernetes-validate --strict --quiet "$scratch/helm-$name.yaml"
 done
-python3 scripts/compare-manifests.py "$scratch/several.yaml" "$scratch/helm-postgresql.yaml"
 # Kubernetes has no schema of this kind.
 helm template notify "$chart" --values "$chart/ci/sqlite-values.yaml" --set serviceMonitor.enabled=true |
   grep -x "kind: ServiceMonitor" >/dev/null

@@ -20,5 +20,6 @@ fi
 if [ ! -e master.key ]; then
   head -c 32 /dev/urandom | base64 > master.key
 fi
+# Compose keeps these modes, and the containers run as other users. The folder keeps others on the host out.
 chmod 0444 postgres.password notify.toml master.key
 echo "keep $(pwd)/master.key in another place too: without it the providers' credentials are lost"

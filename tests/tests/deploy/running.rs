@@ -25,9 +25,9 @@ async fn probes_and_metrics_respond() -> Result<()> {
         ensure!(reply.status == 200, "/{path}: {}", reply.status);
     }
     let metrics = caller.send(&Method::GET, "/metrics", "").await?.text;
-    let mut wanted = names(&read("deploy/kubernetes/several/prometheus-adapter.yaml"), "notify_");
-    wanted
-        .extend(names(&read("deploy/kubernetes/several/horizontalpodautoscaler.yaml"), "notify_"));
+    let mut wanted = names(&read("deploy/prometheus/prometheus-adapter.yaml"), "notify_");
+    let chart = "deploy/helm/notify/templates/horizontalpodautoscaler.yaml";
+    wanted.extend(names(&read(chart), "notify_"));
     ensure!(wanted.len() == 1, "{wanted:?}");
     for name in wanted {
         ensure!(metrics.contains(&format!("# TYPE {name} gauge\n")), "{name} is no gauge");
