@@ -163,7 +163,7 @@ pub(crate) async fn first_app(store: &Store) -> anyhow::Result<AppNo> {
 pub(crate) fn set_registered_now(folder: &Path) -> anyhow::Result<()> {
     let file = folder.join("notify.db");
     let connection = Connection::open(&file)?;
-    connection.execute("update devices set registered_at = ?1", [now().as_ms()])?;
+    connection.execute("update device_fields set registered_at = ?1", [now().as_ms()])?;
     drop(connection);
     checkpoint_log(&file)
 }

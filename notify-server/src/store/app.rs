@@ -757,7 +757,6 @@ fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool
     for key in &keys {
         for sql in [
             "delete from device_tags where device_key = ?1",
-            "delete from device_seen where key = ?1",
             "delete from device_secrets where device_key = ?1",
             "delete from unverified_addresses where device_key = ?1",
             "delete from device_attributes where device_key = ?1",

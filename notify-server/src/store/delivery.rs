@@ -382,8 +382,7 @@ impl Store {
     /// The last checkpoint of the last page ends the dispatch, and the end of the last dispatch
     /// ends the notification.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
-        let seen = Arc::clone(&self.seen);
-        self.write_in_set(CommitCheckpoint { checkpoint, seen }).await
+        self.write_in_set(CommitCheckpoint(checkpoint)).await
     }
 
     /// Commits the last checkpoints of several pages in one transaction. Returns a result for each
@@ -393,8 +392,7 @@ impl Store {
         &self,
         checkpoints: Vec<Checkpoint>,
     ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
-        let seen = Arc::clone(&self.seen);
-        self.write_in_set(FinishPages { checkpoints, seen }).await
+        self.write_in_set(FinishPages(checkpoints)).await
     }
 
     /// Counts the open retries of an application and platform, without those of paused dispatches.
@@ -436,8 +434,7 @@ impl Store {
         outcomes: Vec<RetryOutcome>,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let seen = Arc::clone(&self.seen);
-        self.write_in_set(SettleRetries { instance, outcomes, at, seen }).await
+        self.write_in_set(SettleRetries { instance, outcomes, at }).await
     }
 
     /// Whether a device has an outcome or a retry in another zone of the same notification, which

@@ -6,7 +6,6 @@ mod counts;
 pub(in crate::store) mod erase;
 mod fields;
 pub(in crate::store) mod inbound;
-mod last_seen;
 mod named_ids;
 pub(super) mod register;
 mod row;
@@ -26,20 +25,17 @@ pub(super) use self::counts::{
     count_all, count_dead, count_enabled, count_revived, hour_of, move_zones,
 };
 pub(in crate::store) use self::fields::ConditionFields;
-use self::last_seen::last_registration;
-pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::named_ids::{IdLists, NamedIds, without_ids};
-pub(super) use self::register::{Registered, is_unchanged, register, replace_moved};
+pub(super) use self::register::{is_time_due, is_unchanged, register, replace_moved};
 pub(super) use self::row::by_keys;
-pub(super) use self::row::{DEVICE_COLUMNS, DeviceRow, DeviceUpsert};
-use self::row::{DEVICES, REGISTERED, by_id, keys_by_address};
+pub(super) use self::row::{DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, REGISTERED};
+use self::row::{by_id, keys_by_address};
 pub(super) use self::row::{key_by_id, keys_by_ids};
 use crate::store::delivery::matching::{Keys, Matcher, Matching};
 use crate::store::page::{CursorCodec, PageBuilder};
-use crate::store::postgres::{RegisterDevice, WriteLastSeen};
+use crate::store::postgres::RegisterDevice;
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
-use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, NUMBERS, OptionalExtension, Params, WriteScope, list_of};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
@@ -90,26 +86,18 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<DeviceRegistered>, StoreError> {
         let wanted = Arc::new(DeviceUpsert::of_registration(app, registration)?);
-        if self.sets.is_none() && once.is_none() && self.heuristic.looks_unchanged() {
-            // A read that finds no change is far cheaper than a commit. A set reads first by itself.
+        if self.sets.is_none() && once.is_none() {
+            // Most registrations change nothing. A read that finds this is far cheaper than a commit. A set
+            // reads first by itself.
             let requested = Arc::clone(&wanted);
-            let unchanged = self
-                .read_statement(move |tx| register::find_unchanged(tx, app, &requested))
+            let needs_no_write = self
+                .read_statement(move |tx| register::needs_no_write(tx, app, &requested, at))
                 .await?;
-            if let Some((key, registered_at)) = unchanged {
-                self.seen.record(key, at);
-                self.heuristic.record(false);
-                if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
-                    self.write_seen_if_full().await?;
-                    return Ok(Idempotent::Executed(wanted.registered()));
-                }
+            if needs_no_write {
+                return Ok(Idempotent::Executed(wanted.registered()));
             }
         }
-        let (seen, heuristic) = (Arc::clone(&self.seen), Arc::clone(&self.heuristic));
-        let registered =
-            self.write_in_set(RegisterDevice { app, wanted, at, once, seen, heuristic }).await?;
-        self.write_seen_if_full().await?;
-        Ok(registered)
+        self.write_in_set(RegisterDevice { app, wanted, at, once }).await
     }
 
     /// Subscribes a browser, a Messenger person or a chat. If the request has no device id, the
@@ -126,17 +114,13 @@ impl Store {
     ) -> Result<Idempotent<SubscriptionCreated>, StoreError> {
         let has_id = subscription.device_id.is_some();
         let mut wanted = DeviceUpsert::of_subscription(app, subscription, generated_id)?;
-        let seen = Arc::clone(&self.seen);
         self.write_to(WriteScope::app(app), Operation::SubscribeDevice, move |tx| {
             if !has_id && let Some(id) = register::owner_of_address(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
             let once = once.map(|once| once.about(&wanted.device_id));
             idempotency::run(tx, app, once.as_ref(), |tx| {
-                let registered = register::subscribe(tx, app, &wanted, at)?;
-                if let Registered::Unchanged(key) = registered {
-                    seen.record(key, at);
-                }
+                register::subscribe(tx, app, &wanted, at)?;
                 if wanted.platform == Platform::Web
                     && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
                 {
@@ -150,8 +134,7 @@ impl Store {
 
     /// Reads a device.
     pub async fn device(&self, app: AppNo, id: DeviceId) -> Result<Device, StoreError> {
-        let seen = Arc::clone(&self.seen);
-        self.read(move |connection| device(connection, &seen, app, &id)).await
+        self.read(move |connection| device(connection, app, &id)).await
     }
 
     /// Reads the key of a device.
@@ -173,7 +156,6 @@ impl Store {
         filter: DeviceFilter,
         page: PageRequest,
     ) -> Result<Page<Device>, StoreError> {
-        let seen = Arc::clone(&self.seen);
         self.read_in_slices(None, move |connection, listing: Option<Listing>| {
             let listing = match listing {
                 Some(listing) => listing,
@@ -186,7 +168,7 @@ impl Store {
                     listing
                 }
             };
-            let next = listing.next(connection, &seen)?;
+            let next = listing.next(connection)?;
             Ok(next.map_continue(Some))
         })
         .await
@@ -200,13 +182,10 @@ impl Store {
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let key = self
-            .write_to(WriteScope::app(app), Operation::DeleteDevice, move |tx| {
-                erase::erase_device(tx, app, &id, at)
-            })
-            .await?;
-        self.seen.forget(key);
-        Ok(())
+        self.write_to(WriteScope::app(app), Operation::DeleteDevice, move |tx| {
+            erase::erase_device(tx, app, &id, at)
+        })
+        .await
     }
 
     /// Sets tags of a device and keeps its other tags.
@@ -284,38 +263,18 @@ impl Store {
         })
         .await
     }
-
-    /// Writes one batch of the buffered registration times, if the buffer is full.
-    async fn write_seen_if_full(&self) -> Result<(), StoreError> {
-        match self.seen.batch_if_full() {
-            Some(batch) => self.write_batch(&batch).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Writes all buffered registration times.
-    pub(super) async fn write_seen(&self) -> Result<(), StoreError> {
-        while let Some(batch) = self.seen.next_batch() {
-            self.write_batch(&batch).await?;
-        }
-        Ok(())
-    }
-
-    async fn write_batch(&self, batch: &last_seen::Batch<'_>) -> Result<(), StoreError> {
-        let rows = batch.rows.clone();
-        self.write_in_set(WriteLastSeen(rows)).await?;
-        self.seen.remove_written(&batch.rows);
-        Ok(())
-    }
 }
 
-/// The time of the last registration of a device, whether it is written or only buffered.
+/// The time of the last registration of a device. One that changed nothing may be up to an hour later.
 pub(super) fn registered_at(
-    tx: &WriteTx<'_>,
-    seen: &LastSeenBuffer,
+    tx: &Connection,
     key: DeviceKey,
 ) -> Result<Option<Timestamp>, StoreError> {
-    Ok(last_registration(tx, key)?.max(seen.at(key)))
+    let at = tx
+        .prepare_cached("select registered_at from device_fields where key = ?1")?
+        .query_row([key.0], |row| row.get(0).map(Timestamp))
+        .optional()?;
+    Ok(at)
 }
 
 // Reading devices back.
@@ -333,16 +292,11 @@ const READ_BYTES_MAX: usize = 4 * 1_048_576;
 const ROW_BYTES_MAX: usize = 256;
 
 /// Reads one device.
-fn device(
-    connection: &Connection,
-    seen: &LastSeenBuffer,
-    app: AppNo,
-    id: &DeviceId,
-) -> Result<Device, StoreError> {
+fn device(connection: &Connection, app: AppNo, id: &DeviceId) -> Result<Device, StoreError> {
     require_app(connection, app)?;
     let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
     let mut others = OtherTables::read(connection, &[row.key.0])?;
-    others.view(seen, row)
+    others.view(row)
 }
 
 /// The keys of the devices that have the address and the user of the filter, sorted; `None` if the filter
@@ -459,7 +413,6 @@ impl Listing {
     fn next(
         mut self,
         connection: &Connection,
-        seen: &LastSeenBuffer,
     ) -> Result<ControlFlow<Page<Device>, Self>, StoreError> {
         let wanted = self.page.rows_wanted().min(self.rows_max);
         let is_read = wanted <= 0
@@ -471,7 +424,7 @@ impl Listing {
                     let is_last = !is_cut && (rows.len() as i64) < wanted;
                     let after = rows.last().map_or(keys.after, |row| row.key.0);
                     self.rest = Rest::Range(Keys { after, ..keys });
-                    self.add(connection, seen, rows)?;
+                    self.add(connection, rows)?;
                     is_last
                 }
                 Rest::Keys(left) => {
@@ -480,7 +433,7 @@ impl Listing {
                     // If the rows are so large that the statement stopped early, it read some.
                     let read_to = rows.last().map(|row| row.key.0).filter(|_| is_cut);
                     let read_to = read_to.or(slice.last().copied()).unwrap_or(i64::MAX);
-                    self.add(connection, seen, rows)?;
+                    self.add(connection, rows)?;
                     let Rest::Keys(left) = &mut self.rest else { unreachable!("it has keys") };
                     left.drain(..left.partition_point(|key| *key <= read_to));
                     left.is_empty()
@@ -499,19 +452,14 @@ impl Listing {
     }
 
     /// Adds devices to the page, until it is full.
-    fn add(
-        &mut self,
-        connection: &Connection,
-        seen: &LastSeenBuffer,
-        rows: Vec<DeviceRow>,
-    ) -> Result<(), StoreError> {
+    fn add(&mut self, connection: &Connection, rows: Vec<DeviceRow>) -> Result<(), StoreError> {
         let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
         let mut others = OtherTables::read(connection, &keys)?;
         for row in rows {
             if self.page.rows_wanted() <= 0 {
                 return Ok(());
             }
-            self.page.add(row.key.0, others.view(seen, row)?)?;
+            self.page.add(row.key.0, others.view(row)?)?;
         }
         Ok(())
     }
@@ -635,9 +583,9 @@ impl OtherTables {
     }
 
     /// Makes the device that the API shows.
-    fn view(&mut self, seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
+    fn view(&mut self, row: DeviceRow) -> Result<Device, StoreError> {
         let key = row.key.0;
-        let mut device = view(seen, row)?;
+        let mut device = view(row)?;
         device.tags = self.tags.remove(&key).unwrap_or_default();
         device.attributes = self.attributes.remove(&key).unwrap_or_default();
         device.user_id = self.users.remove(&key);
@@ -646,7 +594,7 @@ impl OtherTables {
 }
 
 /// Makes the device that the API shows, without the data of other tables.
-fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
+fn view(row: DeviceRow) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {
         Some(DisabledReason::PushDisabled)
@@ -673,7 +621,7 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow) -> Result<Device, StoreError> {
         enabled: disabled_reason.is_none(),
         disabled_reason,
         created_at: row.created_at,
-        updated_at: seen.at(row.key).map_or(row.registered_at, |at| at.max(row.registered_at)),
+        updated_at: row.registered_at,
     };
     let address = row.fields.address;
     let problem = address.as_deref().and_then(|address| TokenProblem::of(platform, address));

@@ -17,7 +17,7 @@ pub const INBOUND_WRITTEN_EVERY_MS: i64 = 60_000;
 pub enum Recipient {
     /// A person on Messenger, by their page-scoped id.
     Messenger(String),
-    /// A chat with the bot, by its id.
+    /// A chat with the bot, or a topic of a group, as [`notify_core::chat_id`] spells it.
     Chat(String),
 }
 

@@ -1,8 +1,6 @@
 //! Checks that every key begins with its application: for every table of both databases, with rows of
 //! every kind.
 
-mod legacy_rows;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +13,7 @@ use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{AppNo, SEQ_MAX, Store};
 
 /// Tables without rows of applications, and why.
-const OF_NO_APP: [(&str, &str); 12] = [
+const OF_NO_APP: [(&str, &str); 11] = [
     ("apps", "the applications themselves, found by id before a number is known"),
     ("admin_keys", "those who administer all of them"),
     ("sessions", "of those who administer all applications"),
@@ -27,7 +25,6 @@ const OF_NO_APP: [(&str, &str); 12] = [
     ("provider_tokens", "signed once for a team and key, which applications may share"),
     ("numbers", "the counts of SQLite's tables, over all applications"),
     ("refinery_schema_history", "the migrations"),
-    ("sqlite_sequence", "SQLite's own"),
 ];
 
 /// Columns whose names look like keys and that are not.

@@ -114,7 +114,6 @@ pub(crate) use deadline::{Requester, as_request, before_deadline, set_requester,
 pub use operation::Operation;
 
 use self::deadline::requester;
-use self::device::{LastSeenBuffer, UnchangedHeuristic};
 use self::postgres::{SetWriters, WriteSet};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
@@ -162,8 +161,6 @@ pub struct Store {
     sets: Option<Arc<SetWriters>>,
     writer: Arc<Writer>,
     readers: Arc<Readers>,
-    seen: Arc<LastSeenBuffer>,
-    heuristic: Arc<UnchangedHeuristic>,
     listeners: Listeners,
     /// The number of operations that failed because another process locked the database for too
     /// long.
@@ -189,8 +186,6 @@ impl Store {
             sets: parts.sets,
             writer: parts.writer,
             readers: Arc::new(parts.readers),
-            seen: Arc::default(),
-            heuristic: Arc::default(),
             listeners: parts.listeners,
             busy: parts.busy,
             held: Mutex::new(parts.held),
@@ -394,10 +389,8 @@ impl Store {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 
-    /// Writes the buffered registration times and closes the database. Later calls fail.
+    /// Closes the database. Later calls fail.
     pub async fn close(&self) {
-        // A failure loses at most an hour of registration times of devices that did not change.
-        let _ = self.write_seen().await;
         let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
         let sets = self.sets.clone();
         let stopped = tokio::task::spawn_blocking(move || {

@@ -115,5 +115,4 @@ operations! {
     TestWebhook = "test_webhook",
     TouchKeys = "touch_keys",
     TrimEvents = "trim_events",
-    WriteLastSeen = "write_last_seen",
 }

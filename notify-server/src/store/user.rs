@@ -168,35 +168,27 @@ impl Store {
         keep_devices: bool,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let erased = self
-            .write_to(WriteScope::app(app), Operation::DeleteUser, move |tx| {
-                require_app(tx, app)?;
-                let user = number_of(tx, app, &id)?.ok_or(StoreError::NotFound)?;
-                let id = id.to_string();
-                let mut ids = vec![ErasedId { kind: Kind::User, id, unnamed_to: 0 }];
-                let mut keys = Vec::new();
-                for row in rows_of(tx, user)? {
-                    keys.push(row.key);
-                    if keep_devices {
-                        log_out(tx, row.key)?;
-                    } else {
-                        ids.push(erase::erase_row(tx, &row, at)?);
-                    }
+        self.write_to(WriteScope::app(app), Operation::DeleteUser, move |tx| {
+            require_app(tx, app)?;
+            let user = number_of(tx, app, &id)?.ok_or(StoreError::NotFound)?;
+            let id = id.to_string();
+            let mut ids = vec![ErasedId { kind: Kind::User, id, unnamed_to: 0 }];
+            for row in rows_of(tx, user)? {
+                if keep_devices {
+                    log_out(tx, row.key)?;
+                } else {
+                    ids.push(erase::erase_row(tx, &row, at)?);
                 }
-                for sql in [
-                    "delete from user_attributes where user_no = ?1",
-                    "delete from users where no = ?1",
-                ] {
-                    tx.prepare_cached(sql)?.execute([user.0])?;
-                }
-                erased_ids::remove(tx, app, ids, at)?;
-                Ok(keys)
-            })
-            .await?;
-        if !keep_devices {
-            erased.into_iter().for_each(|key| self.seen.forget(key));
-        }
-        Ok(())
+            }
+            for sql in [
+                "delete from user_attributes where user_no = ?1",
+                "delete from users where no = ?1",
+            ] {
+                tx.prepare_cached(sql)?.execute([user.0])?;
+            }
+            erased_ids::remove(tx, app, ids, at)
+        })
+        .await
     }
 }
 
@@ -217,16 +209,16 @@ fn identity_of(
     Ok(identity)
 }
 
-/// Logs a device in as a user. Returns whether the user of the device changed.
+/// Logs a device in as a user.
 pub(super) fn log_in(
     tx: &mut WriteTx<'_>,
     key: DeviceKey,
     id: &UserId,
     at: Timestamp,
-) -> Result<bool, StoreError> {
+) -> Result<(), StoreError> {
     let user = number_or_insert(tx, key.app(), id, at)?;
     if user_of(tx, key)? == Some(user) {
-        return Ok(false);
+        return Ok(());
     }
     attributes::remove_copies(tx, key)?;
     inbound::clear_anonymous(tx, key)?;
@@ -239,7 +231,7 @@ pub(super) fn log_in(
         oldest.map_or(Ok(()), |row| log_out(tx, row.key))?;
     }
     tx.changed(DeliveryChange::Device(key));
-    Ok(true)
+    Ok(())
 }
 
 /// Logs a device out.

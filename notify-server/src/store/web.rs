@@ -1,8 +1,6 @@
 //! Browsers that register without an API key: the access that an application allows them, and their
 //! secrets.
 
-use std::sync::Arc;
-
 use notify_core::{AppId, AppStatus, DeviceId, Subscription, Tag, Timestamp, WebAccess};
 
 use crate::store::app::app_no;
@@ -110,9 +108,8 @@ impl Store {
         browser: NewBrowser,
         at: Timestamp,
     ) -> Result<SubscribedBrowser, StoreError> {
-        let seen = Arc::clone(&self.seen);
         self.write_to(WriteScope::app(app), Operation::SubscribeBrowser, move |tx| {
-            register::subscribe_browser(tx, &seen, app, browser, at)
+            register::subscribe_browser(tx, app, browser, at)
         })
         .await
     }

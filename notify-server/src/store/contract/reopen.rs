@@ -117,19 +117,6 @@ async fn numbers_are_never_reused(backend: &dyn Backend) {
     assert!(fixtures::app(&store).await > erased);
 }
 
-/// An unchanged registration is buffered, and written when the store is closed.
-#[apply(contract)]
-async fn buffered_registration_is_written_on_close(backend: &dyn Backend) {
-    let store = backend.open();
-    let app = fixtures::app(&store).await;
-    fixtures::devices(&store, app, 1).await;
-    let later = NOW.plus_ms(5_000);
-    store.register_device(app, fixtures::android("d000"), later, None).await.unwrap();
-    store.close().await;
-    let store = backend.open();
-    assert_eq!(store.device(app, id("d000")).await.unwrap().updated_at, later);
-}
-
 #[apply(contract)]
 async fn closed_store_is_unavailable(backend: &dyn Backend) {
     let store = backend.open();

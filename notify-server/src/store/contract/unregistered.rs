@@ -4,7 +4,10 @@ use macro_rules_attribute::apply;
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
 
 use super::fixtures::{self, NOW, android, id};
-use crate::store::{AppNo, Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
+use crate::store::{
+    AppNo, Checkpoint, DeadAddress, DeviceKey, MovedAddress, REGISTRATION_WRITTEN_EVERY_MS, Store,
+    StoreError,
+};
 
 pub(in crate::store) fn report(
     key: DeviceKey,
@@ -93,10 +96,11 @@ async fn later_registration_keeps_a_device_enabled(store: &Store) {
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    store.register_device(app, android("d001"), NOW.plus_ms(500), None).await.unwrap();
+    let again = NOW.plus_ms(REGISTRATION_WRITTEN_EVERY_MS);
+    store.register_device(app, android("d001"), again, None).await.unwrap();
     let dead = vec![
         report(keys[0], "token-d000", Some(NOW.plus_ms(-1))),
-        report(keys[1], "token-d001", Some(NOW.plus_ms(499))),
+        report(keys[1], "token-d001", Some(again.plus_ms(-1))),
         report(keys[2], "token-d002", Some(NOW.plus_ms(1))),
     ];
     store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 3) }).await.unwrap();
@@ -204,12 +208,13 @@ async fn later_subscription_keeps_a_device_enabled(store: &Store) {
     subscribe(NOW).await;
     let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::ChatApp])).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    subscribe(NOW.plus_ms(500)).await;
-    let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(499)))];
+    let again = NOW.plus_ms(REGISTRATION_WRITTEN_EVERY_MS);
+    subscribe(again).await;
+    let dead = vec![report(keys[0], "123", Some(again.plus_ms(-1)))];
     let page =
         store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 1) }).await.unwrap();
     assert!(store.device(app, id("chat")).await.unwrap().enabled);
-    let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(500)))];
+    let dead = vec![report(keys[0], "123", Some(again))];
     store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 1) }).await.unwrap();
     assert!(!store.device(app, id("chat")).await.unwrap().enabled);
 }

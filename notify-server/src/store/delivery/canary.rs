@@ -14,7 +14,8 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, seq_of};
 use crate::store::{AppNo, DeliveryChange, DispatchNo, NotificationNo, Portion, StoreError};
 
-/// How often a canary is checked until it is judged, in milliseconds.
+/// How often a canary is checked until it is judged, in milliseconds. Counting down in each checkpoint
+/// would cost every notification something.
 const CHECK_EVERY_MS: i64 = 5_000;
 /// How much longer a canary waits for progress while first attempts are to be made, in milliseconds. With the
 /// lowest rate, one is made each minute.

@@ -12,7 +12,7 @@ use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::delivery::start::bytes_of_keys;
 use crate::store::device::{
-    LastSeenBuffer, count_dead, count_revived, hour_of, inbound, registered_at, replace_moved,
+    count_dead, count_revived, hour_of, inbound, registered_at, replace_moved,
 };
 use crate::store::event::{self, EventRefs};
 use crate::store::sql::row::{count, env_code};
@@ -27,7 +27,6 @@ use crate::store::{
 /// Commits a checkpoint; returns the new state of the page.
 pub(in crate::store) fn commit(
     tx: &mut WriteTx<'_>,
-    seen: &LastSeenBuffer,
     checkpoint: &Checkpoint,
 ) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
@@ -82,7 +81,7 @@ pub(in crate::store) fn commit(
         replace_moved(tx, report)?;
     }
     inbound::verify(tx, &checkpoint.verified)?;
-    disable(tx, seen, checkpoint.dead.iter())?;
+    disable(tx, checkpoint.dead.iter())?;
     if retries > 0 || checkpoint.finished {
         let delta =
             PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
@@ -281,13 +280,12 @@ impl PendingCounts {
 /// get the same report.
 pub(in crate::store) fn disable<'r>(
     tx: &mut WriteTx<'_>,
-    seen: &LastSeenBuffer,
     reports: impl Iterator<Item = &'r DeadAddress>,
 ) -> Result<(), StoreError> {
     let mut pending = PendingCounts::default();
     for dead in reports {
         if let Some(since) = dead.since
-            && registered_at(tx, seen, dead.key)?.is_some_and(|registered| registered > since)
+            && registered_at(tx, dead.key)?.is_some_and(|registered| registered > since)
         {
             continue;
         }

@@ -119,7 +119,7 @@ impl<'c> FieldFilter<'c> {
     }
 
     /// Reads the first devices of a range that it keeps, at most `limit`. `columns` are those of
-    /// [`FieldRow::read`] with their tables, and `last_active_at` is the column of that time.
+    /// [`FieldRow::read`] with their tables.
     ///
     /// The text of the statement does not depend on the condition, because PostgreSQL keeps each text
     /// prepared: a test that the condition does not have is an absent parameter.
@@ -127,7 +127,6 @@ impl<'c> FieldFilter<'c> {
         &self,
         connection: &Connection,
         columns: &str,
-        last_active_at: &str,
         keys: Keys,
         limit: usize,
     ) -> Result<Vec<FieldRow>, StoreError> {
@@ -141,8 +140,8 @@ impl<'c> FieldFilter<'c> {
              and (?7 is null or (f.os_version is not null and f.os_version not in {}))
              and (?8 is null or f.timezone >= ?8) and (?9 is null or f.timezone < ?9)
              and (?10 is null or f.created_at >= ?10) and (?11 is null or f.created_at < ?11)
-             and (?12 is null or {last_active_at} >= ?12)
-             and (?13 is null or {last_active_at} < ?13)
+             and (?12 is null or f.registered_at >= ?12)
+             and (?13 is null or f.registered_at < ?13)
              and (?14 is null or (f.user_no is not null) = (?14 = 1))
              order by f.key limit ?3",
             texts(4),

@@ -454,8 +454,7 @@ impl Matcher<'_> {
             .optional()?
             .unwrap_or(keys.to);
         let range = Keys { after: keys.after, to: end };
-        let rows =
-            filter.read(self.connection, &self.columns(), self.last_active_at(), range, limit)?;
+        let rows = filter.read(self.connection, &self.columns(), range, limit)?;
         match rows.last() {
             Some(last) if rows.len() >= limit => {
                 let to = last.key;
@@ -530,31 +529,18 @@ impl Matcher<'_> {
     }
 
     /// The columns that [`FieldRow::read`] reads, and their tables. Texts are most of the cost of a scan,
-    /// so only those that the condition tests are read. The time of registrations that changed nothing is
-    /// in a table of its own, which is only read for conditions that test it.
+    /// so only those that the condition tests are read.
     fn columns(&self) -> String {
         let condition = &self.matching.condition;
         let column = |field, name| if condition.uses(field) { name } else { "null" };
-        let seen = " left join device_seen s on s.key = f.key";
-        let seen = if condition.uses(Field::LastActiveAt) { seen } else { "" };
         format!(
-            "f.key, f.user_no is not null, f.timezone, f.created_at, {}, {}, {}, {}, {}
-             from device_fields f{seen}",
-            self.last_active_at(),
+            "f.key, f.user_no is not null, f.timezone, f.created_at, f.registered_at, {}, {}, {}, {}
+             from device_fields f",
             column(Field::Country, "f.country"),
             column(Field::Language, "f.language"),
             column(Field::AppVersion, "f.app_version"),
             column(Field::OsVersion, "f.os_version"),
         )
-    }
-
-    /// The column of the time of the last registration.
-    fn last_active_at(&self) -> &'static str {
-        if self.matching.condition.uses(Field::LastActiveAt) {
-            "max(f.registered_at, coalesce(s.registered_at, 0))"
-        } else {
-            "f.registered_at"
-        }
     }
 
     /// Reads the fields of the first devices of a range.

@@ -11,7 +11,7 @@ use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::delivery::{checkpoint, dispatch};
-use crate::store::device::{LastSeenBuffer, inbound, replace_moved};
+use crate::store::device::{inbound, replace_moved};
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Row, params};
@@ -344,7 +344,6 @@ pub(super) fn record_intent(
 /// Commits the results of claimed retries.
 pub(in crate::store) fn settle_retries(
     tx: &mut WriteTx<'_>,
-    seen: &LastSeenBuffer,
     instance: InstanceId,
     outcomes: &[RetryOutcome],
     at: Timestamp,
@@ -353,7 +352,7 @@ pub(in crate::store) fn settle_retries(
         replace_moved(tx, report)?;
     }
     inbound::verify(tx, outcomes.iter().filter_map(|outcome| outcome.verified.as_ref()))?;
-    checkpoint::disable(tx, seen, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
+    checkpoint::disable(tx, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
     let mut ended = EndedCounts::default();
     for outcome in outcomes {
         apply_result(tx, instance, outcome, at, &mut ended)?;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use notify_core::{AppDeviceRegistration, DeviceId, Platform, Timestamp};
 
-use crate::store::device::register::{self, Registered};
+use crate::store::device::register;
 use crate::store::device::row::{by_id, key_by_id};
 use crate::store::device::{DeviceUpsert, inbound};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, WriteScope};
-use crate::store::{AppNo, DeviceKey, Operation, REGISTRATION_WRITTEN_EVERY_MS, Store, StoreError};
+use crate::store::{AppNo, DeviceKey, Operation, Store, StoreError};
 
 /// An app that registers its device.
 pub struct NewAppDevice {
@@ -47,23 +47,16 @@ impl Store {
         if let Some(presented) = presented {
             // Most registrations change nothing. A read that finds this is far cheaper than a commit.
             let requested = Arc::clone(&wanted);
-            let unchanged = self
+            let needs_no_write = self
                 .read(move |connection| {
-                    match key_of_app(connection, app, &requested.device_id, presented)? {
-                        Some(_) => register::find_unchanged(connection, app, &requested),
-                        None => Ok(None),
-                    }
+                    Ok(key_of_app(connection, app, &requested.device_id, presented)?.is_some()
+                        && register::needs_no_write(connection, app, &requested, at)?)
                 })
                 .await?;
-            if let Some((key, registered_at)) = unchanged
-                && at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS
-            {
-                self.seen.record(key, at);
-                self.write_seen_if_full().await?;
+            if needs_no_write {
                 return Ok(Some(id));
             }
         }
-        let seen = Arc::clone(&self.seen);
         let is_registered = self
             .write_to(WriteScope::app(app), Operation::RegisterAppDevice, move |tx| {
                 if let Some(presented) = presented
@@ -71,9 +64,7 @@ impl Store {
                 {
                     return Ok(false);
                 }
-                if let Registered::Unchanged(key) = register_row(tx, app, &wanted, at)? {
-                    seen.record(key, at);
-                }
+                register_row(tx, app, &wanted, at)?;
                 if is_new {
                     let key = key_by_id(tx, app, wanted.device_id.as_str())?
                         .ok_or_else(|| internal("a device that was just registered is gone"))?;
@@ -125,14 +116,14 @@ fn register_row(
     app: AppNo,
     wanted: &DeviceUpsert,
     at: Timestamp,
-) -> Result<Registered, StoreError> {
+) -> Result<(), StoreError> {
     let before = by_id(tx, app, &wanted.device_id)?;
     if before.as_ref().is_some_and(|row| row.key.platform() != wanted.platform) {
         let what = "must be the platform of the device: register another device";
         return Err(StoreError::refused("platform", what));
     }
     check_address_is_free(tx, app, wanted)?;
-    let registered = register::register(tx, app, wanted, at)?;
+    register(tx, app, wanted, at)?;
     let address = wanted.fields.address.as_ref();
     let had_address = before.is_some_and(|row| row.fields.address.as_ref() == address);
     if address.is_some()
@@ -141,7 +132,7 @@ fn register_row(
     {
         inbound::mark_unverified_app(tx, key, at)?;
     }
-    Ok(registered)
+    Ok(())
 }
 
 /// Checks that the address does not belong to a device without a secret. Such a device was registered with

@@ -10,7 +10,7 @@ use crate::store::erased_ids::{self, ErasedId, Kind};
 use crate::store::sql::OptionalExtension;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError, idempotency};
+use crate::store::{AppNo, DeliveryChange, StoreError, idempotency};
 
 /// Erases a device, also from stored requests, and returns its key.
 pub(super) fn erase_device(
@@ -18,12 +18,11 @@ pub(super) fn erase_device(
     app: AppNo,
     id: &DeviceId,
     at: Timestamp,
-) -> Result<DeviceKey, StoreError> {
+) -> Result<(), StoreError> {
     require_app(tx, app)?;
     let row = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
     let erased = erase_row(tx, &row, at)?;
-    erased_ids::remove(tx, app, vec![erased], at)?;
-    Ok(row.key)
+    erased_ids::remove(tx, app, vec![erased], at)
 }
 
 /// Erases a device whose row the caller has just read. Returns its id, which stored requests may still
@@ -45,7 +44,6 @@ pub(in crate::store) fn erase_row(
         // The engagement counters of notifications keep the events of the device.
         "delete from engagement where device_key = ?1",
         "delete from poll_votes where device_key = ?1",
-        "delete from device_seen where key = ?1",
         "delete from device_secrets where device_key = ?1",
         "delete from unverified_addresses where device_key = ?1",
         "delete from device_attributes where device_key = ?1",

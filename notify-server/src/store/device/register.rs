@@ -8,7 +8,7 @@ use crate::store::device::counts::{self, State};
 use crate::store::device::row::{
     DeviceRow, DeviceUpsert, address_hash, address_space, by_id, key_by_id,
 };
-use crate::store::device::{LastSeenBuffer, fields, inbound, tags};
+use crate::store::device::{fields, inbound, tags};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{env_code, require_app};
 use crate::store::sql::writer::WriteTx;
@@ -18,33 +18,29 @@ use crate::store::{
     SEQUENCE_MAX, StoreError, SubscribedBrowser, erased_ids, user,
 };
 
-/// Looks for a device that a registration would not change. Returns its key and the time of its
-/// last written registration.
-pub(super) fn find_unchanged(
+/// Whether a registration changes nothing, not even the time of the last one.
+pub(super) fn needs_no_write(
     connection: &Connection,
     app: AppNo,
     wanted: &DeviceUpsert,
-) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
-    let Some(row) = by_id(connection, app, &wanted.device_id)? else { return Ok(None) };
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let Some(row) = by_id(connection, app, &wanted.device_id)? else { return Ok(false) };
     let is_logged_in = match &wanted.user {
         Some(user) => user::is_logged_in(connection, row.key, user)?,
         None => true,
     };
-    Ok((is_logged_in && is_unchanged(&row, wanted)).then_some((row.key, row.registered_at)))
+    Ok(is_logged_in && is_unchanged(&row, wanted) && !is_time_due(&row, at))
+}
+
+/// Whether the time of an unchanged registration has to be written.
+pub(in crate::store) fn is_time_due(row: &DeviceRow, at: Timestamp) -> bool {
+    at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS
 }
 
 /// Whether a registration would leave the fields of a device as they are.
 pub(in crate::store) fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
     row.key.platform() == wanted.platform && row.fields == wanted.fields
-}
-
-/// The result of a registration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Registered {
-    /// Something changed.
-    Changed,
-    /// Only the time of the registration changed. It may not be written yet.
-    Unchanged(DeviceKey),
 }
 
 /// Registers a device, or replaces all fields of an existing device. Logs in the user of the
@@ -54,14 +50,13 @@ pub(in crate::store) fn register(
     app: AppNo,
     wanted: &DeviceUpsert,
     at: Timestamp,
-) -> Result<Registered, StoreError> {
+) -> Result<(), StoreError> {
     require_app(tx, app)?;
-    let registered = write_device(tx, app, wanted, at)?;
-    let Some(user) = &wanted.user else { return Ok(registered) };
+    write_device(tx, app, wanted, at)?;
+    let Some(user) = &wanted.user else { return Ok(()) };
     let key = key_by_id(tx, app, wanted.device_id.as_str())?
         .ok_or_else(|| internal("a device that was just registered is gone"))?;
-    let has_logged_in = user::log_in(tx, key, user, at)?;
-    Ok(if has_logged_in { Registered::Changed } else { registered })
+    user::log_in(tx, key, user, at)
 }
 
 fn write_device(
@@ -69,13 +64,13 @@ fn write_device(
     app: AppNo,
     wanted: &DeviceUpsert,
     at: Timestamp,
-) -> Result<Registered, StoreError> {
+) -> Result<(), StoreError> {
     let key = match by_id(tx, app, &wanted.device_id)? {
         Some(row) if is_unchanged(&row, wanted) => {
-            if at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
-                write_seen(tx, row.key, at)?;
+            if is_time_due(&row, at) {
+                write_time(tx, row.key, at)?;
             }
-            return Ok(Registered::Unchanged(row.key));
+            return Ok(());
         }
         Some(row) if row.key.platform() == wanted.platform => replace(tx, &row, wanted, at)?,
         Some(row) => change_platform(tx, app, &row, wanted, at)?,
@@ -88,7 +83,7 @@ fn write_device(
         }
     };
     tx.changed(DeliveryChange::Device(key));
-    Ok(Registered::Changed)
+    Ok(())
 }
 
 /// As [`register()`], but refuses an id of a device of another platform.
@@ -97,7 +92,7 @@ pub(super) fn subscribe(
     app: AppNo,
     wanted: &DeviceUpsert,
     at: Timestamp,
-) -> Result<Registered, StoreError> {
+) -> Result<(), StoreError> {
     if let Some(row) = by_id(tx, app, &wanted.device_id)?
         && row.key.platform() != wanted.platform
     {
@@ -136,8 +131,8 @@ fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), St
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
          push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at,
-         last_inbound_at, created_at, registered_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+         last_inbound_at, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
     .execute(params![
         key.0,
@@ -155,7 +150,6 @@ fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), St
         displaced.as_ref().map(|displaced| displaced.at.as_ms()),
         displaced.as_ref().and_then(|displaced| displaced.last_inbound_at),
         created_at.as_ms(),
-        registered_at.as_ms(),
     ])?;
     fields::write(tx, *key, &wanted.condition_fields, *created_at, *registered_at)?;
     inbound::mark_unverified(tx, *key, *registered_at)
@@ -193,7 +187,7 @@ fn replace(
     }
     tx.prepare_cached(
         "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
-         auth = ?6, registered_at = max(registered_at, ?7),
+         auth = ?6,
          zone_changed_at = case when utc_offset_minutes = ?3 then zone_changed_at else ?7 end
          where key = ?1",
     )?
@@ -229,7 +223,6 @@ fn change_platform(
     cancel_retries_of_device(tx, row.key, at)?;
     for sql in [
         "delete from devices where key = ?1",
-        "delete from device_seen where key = ?1",
         "delete from device_secrets where device_key = ?1",
         "delete from unverified_addresses where device_key = ?1",
     ] {
@@ -257,18 +250,10 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration that changed nothing, unless `device_seen` has a newer one or the device
-/// is gone. If the device has a newer time itself, this one has no effect.
-pub(in crate::store) fn write_seen(
-    tx: &Connection,
-    key: DeviceKey,
-    at: Timestamp,
-) -> Result<(), StoreError> {
+/// Writes the time of a registration that changed nothing.
+fn write_time(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "insert into device_seen (key, registered_at) select key, ?2 from devices
-         where key = ?1
-         on conflict (key) do update
-         set registered_at = max(device_seen.registered_at, excluded.registered_at)",
+        "update device_fields set registered_at = max(registered_at, ?2) where key = ?1",
     )?
     .execute([key.0, at.as_ms()])?;
     inbound::restart_retention(tx, key, at)
@@ -416,7 +401,6 @@ pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Resul
 /// other browser becomes a new device.
 pub(in crate::store) fn subscribe_browser(
     tx: &mut WriteTx<'_>,
-    seen: &LastSeenBuffer,
     app: AppNo,
     browser: NewBrowser,
     at: Timestamp,
@@ -439,9 +423,7 @@ pub(in crate::store) fn subscribe_browser(
     if let Some(id) = existing_id {
         wanted.device_id = id;
     }
-    if let Registered::Unchanged(key) = subscribe(tx, app, &wanted, at)? {
-        seen.record(key, at);
-    }
+    subscribe(tx, app, &wanted, at)?;
     if has_new_secret {
         let key = key_by_id(tx, app, wanted.device_id.as_str())?
             .ok_or_else(|| internal("a device that was just registered is gone"))?;

@@ -59,10 +59,9 @@ pub(in crate::store) struct DeviceRow {
 pub(in crate::store) const DEVICE_COLUMNS: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at";
 /// The time of the last written registration, as an expression over [`DEVICES`].
-pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
-/// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
-/// later registrations that changed nothing.
-pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
+pub(in crate::store) const REGISTERED: &str = "f.registered_at";
+/// The tables of a device.
+pub(in crate::store) const DEVICES: &str = "devices d left join device_fields f on f.key = d.key";
 
 impl DeviceUpsert {
     /// The answer to the registration.

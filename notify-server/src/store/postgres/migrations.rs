@@ -1,5 +1,6 @@
 //! The migrations, and how they are run: each one in a transaction, together with its record, and
-//! statement by statement. Citus refuses a query of several statements.
+//! statement by statement. Citus refuses a query of several statements. A text has `collate "C"`, so that it
+//! is sorted by bytes as on SQLite, and a flag is a `bigint`, so that `move` copies it unchanged.
 
 use std::time::Duration;
 
@@ -14,18 +15,9 @@ mod embedded {
     refinery::embed_migrations!("src/store/postgres/migrations");
 }
 
-/// Earlier texts of migrations: the version and the checksum. They created sequences without a
-/// bound, which V0010 then altered, and Citus alters no sequence of a table that it distributes.
-/// Databases that were migrated with an earlier text have the same tables and bounds as others.
-const EARLIER_TEXTS: [(i32, u64); 3] = [
-    (1, 9_100_662_226_697_614_939),
-    (4, 13_074_549_016_761_432_690),
-    (10, 9_408_227_664_641_210_099),
-];
 /// A statement of a migration may rewrite a table of any size.
 const NO_LIMIT: Duration = Duration::MAX;
-/// The table of the migrations that were run. Its form is refinery's, which ran them in earlier
-/// versions.
+/// The table of the migrations that were run, in refinery's form, as on SQLite.
 const CREATE_HISTORY: &str = "create table if not exists refinery_schema_history (
     version int4 primary key, name varchar(255), applied_on varchar(255), checksum varchar(255))";
 
@@ -53,9 +45,9 @@ pub(super) fn all() -> Vec<Migration> {
     migrations
 }
 
-/// The version of the tables that this server uses.
-pub(super) fn latest_version() -> i64 {
-    all().last().map_or(0, |last| i64::from(last.version()))
+/// The version of the tables after all migrations.
+pub(super) fn latest_version(migrations: &[Migration]) -> i64 {
+    migrations.last().map_or(0, |last| i64::from(last.version()))
 }
 
 /// Reads the version of the tables; 0 if there are none.
@@ -86,7 +78,7 @@ pub(super) fn run(
     for migration in migrations {
         let version = i64::from(migration.version());
         match history.iter().find(|(done, _)| *done == version) {
-            Some((_, checksum)) if has_text(migration, checksum) => {}
+            Some((_, checksum)) if *checksum == migration.checksum().to_string() => {}
             Some(_) => return Err(MigrationError::Diverges(migration.to_string())),
             None if version < last => return Err(MigrationError::LeftOut(migration.to_string())),
             None => run_one(session, migration)
@@ -103,14 +95,6 @@ fn read_history(session: &Session) -> Result<Vec<(i64, String)>> {
     let rows = session.query(session.statement_index(sql), &[])?;
     let read = |row| Ok((Row::Postgres(row).get(0)?, Row::Postgres(row).get(1)?));
     rows.iter().map(read).collect()
-}
-
-/// Whether a checksum is that of the migration, or of an earlier text.
-fn has_text(migration: &Migration, checksum: &str) -> bool {
-    let earlier = EARLIER_TEXTS.iter().filter(|(version, _)| *version == migration.version());
-    std::iter::once(migration.checksum())
-        .chain(earlier.map(|(_, checksum)| *checksum))
-        .any(|expected| checksum == expected.to_string())
 }
 
 fn run_one(session: &Session, migration: &Migration) -> Result<()> {

@@ -38,7 +38,7 @@ pub(in crate::store) use session::Session;
 pub use sets::SetMode;
 pub(in crate::store) use sets::{
     ClaimPage, ClaimRetries, CommitCheckpoint, FinishPages, RegisterDevice, SetWriters,
-    SettleRetries, WriteLastSeen, WriteSet,
+    SettleRetries, WriteSet,
 };
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
@@ -143,12 +143,6 @@ pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenErr
         Ok(Connection::Postgres(Box::new(session)))
     });
     connecting.map_err(|error| failed(&target.place, error.into()))
-}
-
-/// Creates the tables of an old version. Blocks; must not be called on a thread of a runtime.
-#[cfg(test)]
-pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
-    open::make_version(&ConnectConfig::of(url).unwrap(), version);
 }
 
 /// Refuses a pooler that does not keep sessions.

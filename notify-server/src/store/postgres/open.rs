@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refinery::Migration;
+
 use super::connect_config::ConnectConfig;
 use super::schema::{CHANNEL, MIGRATION_LOCK, use_first_schema};
 use super::session::Session;
@@ -164,6 +166,15 @@ pub(super) fn read_schema_state(session: &Session) -> sql::Result<SchemaState> {
 
 /// Migrates the tables. Waits at most `older_wait` until no server of an older version is alive.
 pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<(), OpenError> {
+    migrate_by(&migrations::all(), target, older_wait)
+}
+
+/// As [`migrate`], by these migrations.
+pub(super) fn migrate_by(
+    migrations: &[Migration],
+    target: &ConnectConfig,
+    older_wait: Duration,
+) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         place: target.place.clone(),
         source,
@@ -171,7 +182,7 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     let session = target.connect().map_err(|error| database_error(error.into()))?;
     use_first_schema(&session, &target.place)?;
     lock_migrations(&session).map_err(|error| database_error(error.into()))?;
-    let known = migrations::latest_version();
+    let known = migrations::latest_version(migrations);
     let found = migrations::read_version(&session).map_err(|error| database_error(error.into()))?;
     if found > known {
         return Err(OpenError::Newer { place: target.place.clone(), found, known });
@@ -179,22 +190,20 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     if found == known {
         return Ok(());
     }
-    let servers =
-        wait_for_old_servers(&session, older_wait).map_err(|error| database_error(error.into()))?;
-    if servers > 0 {
-        return Err(OpenError::OlderServe { place: target.place.clone(), servers });
+    if found > 0 {
+        let servers = wait_for_old_servers(&session, older_wait)
+            .map_err(|error| database_error(error.into()))?;
+        if servers > 0 {
+            return Err(OpenError::OlderServe { place: target.place.clone(), servers });
+        }
     }
-    migrations::run(&session, &migrations::all()).map_err(|error| database_error(error.into()))
+    migrations::run(&session, migrations).map_err(|error| database_error(error.into()))
 }
 
 /// Waits until no server of an older version is alive, at most `wait`. Returns the number of
 /// servers that are still alive. Every live server has the old version of the tables, since a
 /// server refuses to run on tables of another version.
 fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
-    // The first versions had no table of servers. They had only one server.
-    if session.read_number("select 1 where to_regclass('servers') is not null")?.is_none() {
-        return Ok(0);
-    }
     let began = Instant::now();
     loop {
         let count_alive = "select count(*) from servers
@@ -205,14 +214,6 @@ fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
         }
         thread::sleep(OLDER_CHECKED_EVERY);
     }
-}
-
-/// Creates the tables of an old version. Blocks; must not be called on a thread of a runtime.
-#[cfg(test)]
-pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
-    let mut migrations = migrations::all();
-    migrations.retain(|migration| migration.version() <= version);
-    migrations::run(&target.connect().unwrap(), &migrations).unwrap();
 }
 
 /// Removes the time limits of the session and takes the migration lock, which the session holds

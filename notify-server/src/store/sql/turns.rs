@@ -29,6 +29,13 @@ pub(in crate::store) enum Refused<J> {
     Closed(J),
 }
 
+/// How often a thread looks for a job before it sleeps: first after a few cycles, then after twice as many
+/// each time, and then after letting other threads run. Under load a job usually arrives in the
+/// meantime, and waking a thread costs more than a short read.
+const LOOKS_BEFORE_SLEEP: u32 = 11;
+/// The looks after which a thread lets others run.
+const SPINNING_LOOKS: u32 = 7;
+
 /// The waiting jobs.
 pub(in crate::store) struct Turns<J> {
     state: Mutex<State<J>>,
@@ -44,6 +51,8 @@ struct State<J> {
     short: Rotation<J>,
     long: Rotation<J>,
     long_running: usize,
+    /// How many threads sleep until there may be a job to take.
+    sleeping: usize,
     /// Whether a long job is next when jobs of both kinds wait.
     is_long_next: bool,
     is_closed: bool,
@@ -119,6 +128,7 @@ impl<J> Turns<J> {
             short: Rotation::new(),
             long: Rotation::new(),
             long_running: 0,
+            sleeping: 0,
             is_long_next: false,
             is_closed: false,
         };
@@ -148,8 +158,7 @@ impl<J> Turns<J> {
             Length::Long => &mut state.long,
         };
         rotation.push(requester, job, self.waiting_max).map_err(Refused::Full)?;
-        drop(state);
-        self.changed.notify_one();
+        self.wake_one(state);
         Ok(())
     }
 
@@ -162,13 +171,22 @@ impl<J> Turns<J> {
         for (requester, job) in jobs.into_iter().rev() {
             state.short.put_back(requester, job);
         }
+        self.wake_one(state);
+    }
+
+    /// Wakes a thread if one sleeps. Waking costs a system call even if none does.
+    fn wake_one(&self, state: MutexGuard<'_, State<J>>) {
+        let is_needed = state.sleeping > 0;
         drop(state);
-        self.changed.notify_one();
+        if is_needed {
+            self.changed.notify_one();
+        }
     }
 
     /// Waits for the next job. Returns `None` when the queues are closed and empty. The caller passes
     /// the length to [`Turns::ended`] after the job.
     pub(in crate::store) fn next(&self) -> Option<(J, Length)> {
+        let mut looks = 0;
         let mut state = self.lock();
         loop {
             if let Some(taken) = state.pop(self.long_max) {
@@ -178,7 +196,20 @@ impl<J> Turns<J> {
             if state.is_closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if looks < LOOKS_BEFORE_SLEEP {
+                drop(state);
+                if looks < SPINNING_LOOKS {
+                    (0..1 << looks).for_each(|_| std::hint::spin_loop());
+                } else {
+                    std::thread::yield_now();
+                }
+                looks += 1;
+                state = self.lock();
+            } else {
+                state.sleeping += 1;
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.sleeping -= 1;
+            }
         }
     }
 
@@ -194,10 +225,8 @@ impl<J> Turns<J> {
         }
         let mut state = self.lock();
         state.long_running -= 1;
-        let is_waiting = !state.long.is_empty();
-        drop(state);
-        if is_waiting {
-            self.changed.notify_one();
+        if !state.long.is_empty() {
+            self.wake_one(state);
         }
     }
 
@@ -300,5 +329,32 @@ mod tests {
         assert_eq!(turns.push(A, Length::Short, "a2"), Err(Refused::Closed("a2")));
         assert_eq!(order(&turns), ["b1", "a1"]);
         assert_eq!(turns.next(), None);
+    }
+
+    #[test]
+    fn sleeping_threads_are_woken_for_each_job() {
+        const JOBS: usize = 1_000;
+        let turns = Turns::new(1, JOBS);
+        let taken = std::thread::scope(|scope| {
+            let take = || {
+                let mut count = 0;
+                while let Some((_, length)) = turns.next() {
+                    turns.ended(length);
+                    count += 1;
+                }
+                count
+            };
+            let takers = [scope.spawn(take), scope.spawn(take)];
+            for (requester, length) in [(A, Length::Short), (B, Length::Long)] {
+                for _ in 0..JOBS {
+                    turns.push(requester, length, ()).expect("there is room");
+                    // Some jobs arrive while the threads sleep.
+                    std::thread::yield_now();
+                }
+            }
+            turns.close();
+            takers.map(|taker| taker.join().expect("no job panics")).iter().sum::<usize>()
+        });
+        assert_eq!(taken, 2 * JOBS);
     }
 }

@@ -82,7 +82,7 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     let has_marks =
         connection.table_exists(None, "moves").map_err(|error| unusable(database, error))?;
     if !has_marks {
-        // Databases of older versions have no table for marks, and were never moved.
+        // A file without tables was never moved.
         return Ok(());
     }
     let mark = read_move_mark(&sql::Connection::Sqlite(connection))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::path::Path;
 
-use refinery::{Runner, Target};
+use refinery::{Migration, Runner, Target};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::OpenError;
@@ -30,26 +30,26 @@ pub(super) fn migrate(
     path: &Path,
     connection: &mut Connection,
 ) -> std::result::Result<(), OpenError> {
-    let database_error = |source| OpenError::Database { path: path.to_owned(), source };
-    let known = latest();
-    let recorded = recorded_version(connection).map_err(|error| database_error(error.into()))?;
-    if i64::from(recorded) > i64::from(known) {
-        return Err(OpenError::Newer {
-            path: path.to_owned(),
-            found: recorded.into(),
-            known: known.into(),
-        });
-    }
-    let found = if recorded < known {
-        record_applied_migration(connection, recorded).map_err(database_error)?
-    } else {
-        recorded
-    };
-    let Err(source) = runner().run(connection) else { return Ok(()) };
+    migrate_by(&runner(), path, connection)
+}
+
+fn migrate_by(
+    runner: &Runner,
+    path: &Path,
+    connection: &mut Connection,
+) -> std::result::Result<(), OpenError> {
+    let known = latest_of(runner);
+    let found = recorded_version(connection)
+        .map_err(|error| OpenError::Database { path: path.to_owned(), source: error.into() })?;
     let path = path.to_owned();
+    if found > known {
+        return Err(OpenError::Newer { path, found: found.into(), known: known.into() });
+    }
+    let Err(source) = runner.run(connection) else { return Ok(()) };
     // If the check of the tables fails too, the storage is the cause: the error is reported as a
     // failed migration.
-    Err(if is_storage_error(&source) || has_tables_of(connection, found).unwrap_or(true) {
+    let has_tables = has_tables_of(runner, connection, found).unwrap_or(true);
+    Err(if is_storage_error(&source) || has_tables {
         OpenError::Migration { path, found, known, source: source.into() }
     } else {
         OpenError::OtherTables { path, found, known, source: source.into() }
@@ -81,13 +81,21 @@ fn is_storage_error(error: &refinery::Error) -> bool {
 /// The runner of the migrations, which applies and records all missing migrations in one
 /// transaction.
 fn runner() -> Runner {
-    migrations::migrations::runner().set_grouped(true)
+    let runner = migrations::migrations::runner().set_grouped(true);
+    #[cfg(any(test, feature = "testing"))]
+    if testing::IS_MADE_UP_USED.load(std::sync::atomic::Ordering::Acquire) {
+        return testing::with_made_up(&runner);
+    }
+    runner
 }
 
 /// The latest version that this server knows.
 pub(super) fn latest() -> i32 {
-    let versions = runner().get_migrations().iter().map(refinery::Migration::version).max();
-    versions.unwrap_or(0)
+    latest_of(&runner())
+}
+
+fn latest_of(runner: &Runner) -> i32 {
+    runner.get_migrations().iter().map(Migration::version).max().unwrap_or(0)
 }
 
 /// The recorded version of the tables; 0 for a new file.
@@ -110,48 +118,13 @@ pub(super) fn recorded_version(connection: &Connection) -> rusqlite::Result<i32>
     )
 }
 
-/// Records the next migration if it is applied and not recorded. Returns the version of the tables.
-/// Servers before schema 11 committed a migration and its record separately, so a crash between the
-/// two commits could leave such a file.
-fn record_applied_migration(connection: &mut Connection, recorded: i32) -> Result<i32> {
-    let file_schema = schema(connection)?;
-    let next = recorded + 1;
-    if file_schema.is_empty() || !is_applied(&file_schema, &schema_of(recorded)?, &schema_of(next)?)
-    {
-        return Ok(recorded);
-    }
-    runner().set_target(Target::FakeVersion(next)).run(connection)?;
-    Ok(next)
-}
-
-/// Whether a migration was applied to a file: the file has all objects that the migration adds or
-/// changes, and none that it drops. Other objects do not matter.
-fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
-    let mut changed =
-        after.iter().filter(|(name, shape)| before.get(name) != Some(shape)).peekable();
-    let mut dropped = before.keys().filter(|name| !after.contains_key(name));
-    changed.peek().is_some()
-        && changed.all(|(name, shape)| file.get(name) == Some(shape))
-        && dropped.all(|name| !file.contains_key(name))
-}
-
-/// Whether a file has all tables and indexes of a version.
-fn has_tables_of(connection: &Connection, version: i32) -> Result<bool> {
-    let file_schema = schema(connection)?;
-    Ok(schema_of(version)?.iter().all(|(name, shape)| file_schema.get(name) == Some(shape)))
-}
-
 /// The most differences that [`differences`] names.
 const DIFFERENCES_MAX: usize = 10;
 
 /// What distinguishes the schema of a database from that of a version: foreign, missing and changed tables,
 /// indexes, triggers and views.
 pub(super) fn differences(connection: &Connection, version: i32) -> Result<Vec<String>> {
-    let (found, expected) = (schema(connection)?, schema_of(version)?);
-    // Servers before schema 11 could end between a migration and its record.
-    if found == schema_of(version + 1).unwrap_or_default() {
-        return Ok(Vec::new());
-    }
+    let (found, expected) = (schema(connection)?, schema_of(&runner(), version)?);
     let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
     let compared = names.into_iter().filter_map(|object @ (kind, name)| {
         let problem = match (found.get(object), expected.get(object)) {
@@ -164,10 +137,17 @@ pub(super) fn differences(connection: &Connection, version: i32) -> Result<Vec<S
     Ok(compared.take(DIFFERENCES_MAX).collect())
 }
 
+/// Whether a file has all tables and indexes of a version. What an operator added does not matter.
+fn has_tables_of(runner: &Runner, connection: &Connection, version: i32) -> Result<bool> {
+    let found = schema(connection)?;
+    Ok(schema_of(runner, version)?.iter().all(|(name, shape)| found.get(name) == Some(shape)))
+}
+
 /// The tables and indexes of a version.
-fn schema_of(version: i32) -> Result<Schema> {
+fn schema_of(runner: &Runner, version: i32) -> Result<Schema> {
     let mut scratch = Connection::open_in_memory()?;
-    runner().set_target(Target::Version(version)).run(&mut scratch)?;
+    let runner = Runner::new(runner.get_migrations()).set_target(Target::Version(version));
+    runner.run(&mut scratch)?;
     Ok(schema(&scratch)?)
 }
 
@@ -185,29 +165,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
     objects.collect()
 }
 
-/// Creates a file with the tables of a version, or migrates an existing file to that version.
-///
-/// # Panics
-/// When the file cannot be written.
 #[cfg(any(test, feature = "testing"))]
-pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
-    drop(super::open::private_file(path).expect("the folder takes files"));
-    let mut connection = super::connection::open_writer(path).expect("the file opens");
-    let migrated = runner().set_target(Target::Version(version)).run(&mut connection);
-    migrated.expect("the migrations are right");
-    connection
-}
-
-/// The statements of a migration.
-///
-/// # Panics
-/// When the version has no migration.
-#[cfg(any(test, feature = "testing"))]
-pub(super) fn sql_of(version: i32) -> String {
-    let runner = runner();
-    let found = runner.get_migrations().iter().find(|migration| migration.version() == version);
-    found.and_then(refinery::Migration::sql).expect("there is such a version").to_owned()
-}
-
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;

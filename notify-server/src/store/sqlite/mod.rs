@@ -2,8 +2,6 @@
 
 mod backup;
 mod connection;
-#[cfg(any(test, feature = "testing"))]
-mod earlier;
 mod migrate;
 mod open;
 mod restore;
@@ -20,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 
 pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
-pub use earlier::{latest_version, make_earlier, make_unrecorded};
+pub use migrate::testing::{make_file, use_made_up_migration};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub use restore::{
     BackupError, FileLock, copy_backup, has_database, replace_database, replaced_name,
@@ -30,8 +28,6 @@ pub use restore::{
 pub use testing::{execute_raw, open_inline};
 
 use self::connection::open_reader;
-#[cfg(test)]
-pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
 use self::wal_checkpointer::WalCheckpointer;
 use crate::store::app::resume_erasing;

@@ -162,10 +162,6 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Whether a finished or an incomplete move forbids using the database.
 fn moved(connection: Connection) -> sql::Result<Option<Moved>> {
-    if !connection.table_exists(None, "moves")? {
-        // Databases of older versions have no table for marks, and were never moved.
-        return Ok(None);
-    }
     Ok(match read_move_mark(&sql::Connection::Sqlite(connection))? {
         Some(MoveMark { state: MoveState::Retired, place, .. }) => Some(Moved::Retired(place)),
         Some(MoveMark { state: MoveState::Importing, place, .. }) => Some(Moved::Importing(place)),

@@ -1,4 +1,6 @@
-//! Sets of accepted notifications.
+//! Sets of accepted notifications. A number is drawn before the commit, so notifications are not committed in
+//! the order of their numbers. Whoever must not miss one reads the last number in a transaction that runs
+//! alone in its application.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,6 @@
 //! Sets of checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::{Day, Timestamp};
@@ -9,7 +8,6 @@ use notify_core::{Day, Timestamp};
 use super::completion::{Failures, add_failures, complete, lock_event_logs};
 use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::delivery::{checkpoint, encode_outcomes};
-use crate::store::device::LastSeenBuffer;
 use crate::store::sql::WriteScope;
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
@@ -24,10 +22,7 @@ use crate::store::{
 const CHECKPOINT_GATHER: Gather = Gather::Fixed(Duration::from_millis(2));
 
 /// A checkpoint of a page.
-pub(in crate::store) struct CommitCheckpoint {
-    pub(in crate::store) checkpoint: Checkpoint,
-    pub(in crate::store) seen: Arc<LastSeenBuffer>,
-}
+pub(in crate::store) struct CommitCheckpoint(pub(in crate::store) Checkpoint);
 
 impl WriteSet for CommitCheckpoint {
     type Answer = OpenPage;
@@ -36,28 +31,25 @@ impl WriteSet for CommitCheckpoint {
     const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn scope(&self) -> WriteScope {
-        scope_of(&self.checkpoint)
+        scope_of(&self.0)
     }
 
     fn fits(&self) -> bool {
-        fits(&self.checkpoint)
+        fits(&self.0)
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<OpenPage, StoreError> {
-        checkpoint::commit(tx, &self.seen, &self.checkpoint)
+        checkpoint::commit(tx, &self.0)
     }
 
     fn write_set(tx: &mut SetTx<'_>, rows: &[&Self]) -> Result<Vec<Option<OpenPage>>, StoreError> {
-        let checkpoints: Vec<&Checkpoint> = rows.iter().map(|row| &row.checkpoint).collect();
+        let checkpoints: Vec<&Checkpoint> = rows.iter().map(|row| &row.0).collect();
         write(tx, &checkpoints)
     }
 }
 
 /// The last checkpoints of several pages.
-pub(in crate::store) struct FinishPages {
-    pub(in crate::store) checkpoints: Vec<Checkpoint>,
-    pub(in crate::store) seen: Arc<LastSeenBuffer>,
-}
+pub(in crate::store) struct FinishPages(pub(in crate::store) Vec<Checkpoint>);
 
 impl WriteSet for FinishPages {
     type Answer = Vec<Result<OpenPage, StoreError>>;
@@ -66,24 +58,24 @@ impl WriteSet for FinishPages {
     const GATHER: Gather = CHECKPOINT_GATHER;
 
     fn scope(&self) -> WriteScope {
-        WriteScope::all(self.checkpoints.iter().map(scope_of))
+        WriteScope::all(self.0.iter().map(scope_of))
     }
 
     fn fits(&self) -> bool {
         // The set writes every checkpoint of the row, unless its page has another state.
         let is_last =
             |checkpoint: &Checkpoint| checkpoint.finished && checkpoint.retries.is_empty();
-        self.checkpoints.iter().all(|checkpoint| fits(checkpoint) && is_last(checkpoint))
+        self.0.iter().all(|checkpoint| fits(checkpoint) && is_last(checkpoint))
     }
 
     fn weight(&self) -> usize {
-        self.checkpoints.len()
+        self.0.len()
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
-        let mut results = Vec::with_capacity(self.checkpoints.len());
-        for checkpoint in &self.checkpoints {
-            match checkpoint::commit(tx, &self.seen, checkpoint) {
+        let mut results = Vec::with_capacity(self.0.len());
+        for checkpoint in &self.0 {
+            match checkpoint::commit(tx, checkpoint) {
                 // A fenced checkpoint has written nothing, so the others can be committed.
                 result @ (Ok(_) | Err(StoreError::Fenced)) => results.push(result),
                 Err(error) => return Err(error),
@@ -96,12 +88,12 @@ impl WriteSet for FinishPages {
         tx: &mut SetTx<'_>,
         rows: &[&Self],
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
-        let checkpoints: Vec<&Checkpoint> = rows.iter().flat_map(|row| &row.checkpoints).collect();
+        let checkpoints: Vec<&Checkpoint> = rows.iter().flat_map(|row| &row.0).collect();
         let mut written = write(tx, &checkpoints)?.into_iter();
         let mut answers = Vec::with_capacity(rows.len());
         for row in rows {
-            let mut results = Vec::with_capacity(row.checkpoints.len());
-            for (checkpoint, written) in row.checkpoints.iter().zip(&mut written) {
+            let mut results = Vec::with_capacity(row.0.len());
+            for (checkpoint, written) in row.0.iter().zip(&mut written) {
                 results.push(match written {
                     Some(page) => Ok(page),
                     // Only reads.

@@ -22,7 +22,7 @@ mod votes;
 
 pub(in crate::store) use checkpoint::{CommitCheckpoint, FinishPages};
 pub(in crate::store) use open_page::ClaimPage;
-pub(in crate::store) use register::{RegisterDevice, WriteLastSeen};
+pub(in crate::store) use register::RegisterDevice;
 pub(in crate::store) use retries::{ClaimRetries, SettleRetries};
 #[cfg(test)]
 pub(in crate::store::postgres) use statistics::TABLES;
@@ -85,8 +85,6 @@ pub(in crate::store) enum SetKind {
     Accept,
     /// Registrations of devices.
     Register,
-    /// Times of registrations that changed nothing.
-    LastSeen,
     /// Engagement events.
     Engagement,
     /// Votes that applications report.
@@ -840,11 +838,11 @@ mod tests {
         assert_eq!(ready_after(Gather::NONE, 1, last(30, 2), zero), 0);
     }
 
-    /// A write of a device's last-seen time, whose result is not read.
-    fn last_seen() -> Waiting {
+    /// A write whose result is not read.
+    fn registration() -> Waiting {
         let scope = WriteScope::app(crate::store::AppNo(1));
-        let (job, _) = Job::new(WriteLastSeen::OPERATION, scope, Box::new(|_| Ok(pack(()))));
-        let kind = Kind::of::<WriteLastSeen>();
+        let (job, _) = Job::new(RegisterDevice::OPERATION, scope, Box::new(|_| Ok(pack(()))));
+        let kind = Kind::of::<RegisterDevice>();
         Waiting { arrived_at: Instant::now(), row: Arc::new(()), weight: 1, kind, job }
     }
 
@@ -877,7 +875,7 @@ mod tests {
             wait_for_idle(&queues, index + 1);
         }
         for _ in 0..100 {
-            queues.send(SetKind::LastSeen, last_seen()).unwrap();
+            queues.send(SetKind::Register, registration()).unwrap();
             assert_eq!(sets.recv_timeout(WAIT_MAX), Ok((WRITERS_MAX - 1, 1)));
             wait_for_idle(&queues, WRITERS_MAX);
         }
@@ -900,8 +898,8 @@ mod tests {
     fn no_thread_is_woken_while_another_one_wakes_up() {
         let queues = SharedQueues::default();
         queues.lock().idle.extend([0, 1]);
-        for kind in [SetKind::LastSeen, SetKind::Accept] {
-            queues.send(kind, last_seen()).unwrap();
+        for kind in [SetKind::Register, SetKind::Accept] {
+            queues.send(kind, registration()).unwrap();
             let state = queues.lock();
             assert_eq!((state.woken, &*state.idle), (Some(1), &[0][..]));
         }

@@ -8,16 +8,16 @@ use notify_core::{DeviceRegistered, Platform, Timestamp};
 use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::inbound::may_be_anonymous;
 use crate::store::device::{
-    DEVICE_COLUMNS, DeviceRow, DeviceUpsert, LastSeenBuffer, Registered, UnchangedHeuristic,
-    hour_of, is_unchanged, register,
+    DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, REGISTERED, hour_of, is_time_due,
+    is_unchanged, register,
 };
 use crate::store::sql::Row;
 use crate::store::sql::WriteScope;
 use crate::store::sql::row::env_code;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
-    AppNo, DeliveryChange, DeviceKey, Idempotent, IdempotentRequest, Operation,
-    REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError, idempotency, platform_code,
+    AppNo, DeliveryChange, DeviceKey, Idempotent, IdempotentRequest, Operation, SEQUENCE_MAX,
+    StoreError, idempotency, platform_code,
 };
 
 /// A registration of a device.
@@ -26,8 +26,6 @@ pub(in crate::store) struct RegisterDevice {
     pub(in crate::store) wanted: Arc<DeviceUpsert>,
     pub(in crate::store) at: Timestamp,
     pub(in crate::store) once: Option<IdempotentRequest>,
-    pub(in crate::store) seen: Arc<LastSeenBuffer>,
-    pub(in crate::store) heuristic: Arc<UnchangedHeuristic>,
 }
 
 impl WriteSet for RegisterDevice {
@@ -45,11 +43,7 @@ impl WriteSet for RegisterDevice {
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
         idempotency::run(tx, self.app, self.once.as_ref(), |tx| {
-            let registered = register(tx, self.app, &self.wanted, self.at)?;
-            self.heuristic.record(registered == Registered::Changed);
-            if let Registered::Unchanged(key) = registered {
-                self.seen.record(key, self.at);
-            }
+            register(tx, self.app, &self.wanted, self.at)?;
             Ok(self.wanted.registered())
         })
     }
@@ -59,16 +53,10 @@ impl WriteSet for RegisterDevice {
         registrations: &[&Self],
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
         let mut set = Set::of(registrations);
-        let looks_unchanged = set.rows.first().is_some_and(|row| row.heuristic.looks_unchanged());
-        if !looks_unchanged {
-            set.update_changed(tx)?;
-        }
         set.read(tx)?;
-        if looks_unchanged {
-            set.update_changed(tx)?;
-        }
+        set.update_changed(tx)?;
         set.insert_new(tx)?;
-        set.write_seen(tx)?;
+        set.write_times(tx)?;
         tx.is_read_only = !set.has_written;
         Ok(set.answers())
     }
@@ -93,7 +81,7 @@ struct Set<'a> {
     statuses: Vec<Status>,
     has_written: bool,
     /// The times of unchanged registrations that have to be written.
-    seen: BTreeMap<DeviceKey, Timestamp>,
+    times: BTreeMap<DeviceKey, Timestamp>,
 }
 
 /// Registrations as parameters.
@@ -113,14 +101,14 @@ struct NewDevice<'a> {
 impl<'a> Set<'a> {
     fn of(rows: &'a [&'a RegisterDevice]) -> Self {
         let statuses = vec![Status::Open; rows.len()];
-        Self { rows, statuses, has_written: false, seen: BTreeMap::new() }
+        Self { rows, statuses, has_written: false, times: BTreeMap::new() }
     }
 
-    /// The registrations with one of these statuses.
-    fn with(&self, statuses: &[Status]) -> Columns<'a> {
+    /// The registrations with this status.
+    fn with(&self, wanted: Status) -> Columns<'a> {
         let (mut places, mut rows) = (Vec::new(), Vec::new());
         for (place, (row, status)) in self.rows.iter().zip(&self.statuses).enumerate() {
-            if statuses.contains(status) {
+            if *status == wanted {
                 places.push(place as i64);
                 rows.push(*row);
             }
@@ -132,14 +120,13 @@ impl<'a> Set<'a> {
     fn done(&mut self, tx: &mut SetTx<'_>, place: usize, key: DeviceKey) {
         self.statuses[place] = Status::Done;
         self.has_written = true;
-        self.rows[place].heuristic.record(true);
         tx.changed(DeliveryChange::Device(key));
     }
 
     /// Writes the registrations that change only texts of an existing device, and neither its
     /// address nor anything that is counted.
     fn update_changed(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
-        let Columns { places, rows } = self.with(&[Status::Open, Status::Different]);
+        let Columns { places, rows } = self.with(Status::Different);
         if rows.is_empty() {
             return Ok(());
         }
@@ -147,12 +134,11 @@ impl<'a> Set<'a> {
         // the locked row, even if another set has changed it meanwhile.
         let updated = tx.query(
             "with locked as materialized (
-               select d.key, g.place, g.details, g.p256dh, g.auth, g.at
+               select d.key, g.place, g.details, g.p256dh, g.auth
                from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[],
-                 $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
-                 $12::bigint[])
+                 $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[])
                  g (place, app_no, id, platform, address, ios_env, push_disabled, zone, details,
-                 p256dh, auth, at)
+                 p256dh, auth)
                join apps a on a.no = g.app_no and a.status <> 'erasing'
                join devices d on d.app_no = g.app_no and d.device_id = g.id
                where (d.key >> 40 & 7) = g.platform and d.address is not distinct from g.address
@@ -161,8 +147,7 @@ impl<'a> Set<'a> {
                and (d.details <> g.details or d.p256dh is distinct from g.p256dh
                  or d.auth is distinct from g.auth)
                order by d.key, g.place for no key update of d)
-             update devices d set details = l.details, p256dh = l.p256dh, auth = l.auth,
-               registered_at = greatest(d.registered_at, l.at)
+             update devices d set details = l.details, p256dh = l.p256dh, auth = l.auth
              from locked l where d.key = l.key returning l.place, d.key",
             &[
                 &places,
@@ -176,7 +161,6 @@ impl<'a> Set<'a> {
                 column!(rows, row => row.wanted.fields.details.as_str()),
                 column!(rows, row => row.wanted.fields.p256dh.as_deref()),
                 column!(rows, row => row.wanted.fields.auth.as_deref()),
-                column!(rows, row => row.at.as_ms()),
             ],
         )?;
         let mut browsers = BTreeMap::new();
@@ -196,27 +180,19 @@ impl<'a> Set<'a> {
     fn read(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
         static READ: LazyLock<String> = LazyLock::new(|| {
             format!(
-                "select {DEVICE_COLUMNS}, greatest(d.registered_at,
-                   case when d.registered_at <= $4::bigint
-                     then (select s.registered_at from device_seen s where s.key = d.key) end),
-                   g.place
+                "select {DEVICE_COLUMNS}, {REGISTERED}, g.place
                  from unnest($1::bigint[], $2::bigint[], $3::text[]) g (place, app_no, id)
-                 join devices d on d.app_no = g.app_no and d.device_id = g.id
+                 join ({DEVICES}) on d.app_no = g.app_no and d.device_id = g.id
                  where not exists (select from moves)"
             )
         });
-        let Columns { places, rows } = self.with(&[Status::Open]);
-        let Some(newest) = rows.iter().map(|row| row.at.as_ms()).max() else { return Ok(()) };
-        // A device that was created or changed later than this is not due to be written, whatever
-        // `device_seen` says. So this table is not read, and the time of the row is only a lower bound.
-        let not_due_after = newest - REGISTRATION_WRITTEN_EVERY_MS;
+        let Columns { places, rows } = self.with(Status::Open);
         let found = tx.read(
             &READ,
             &[
                 &places,
                 column!(rows, row => row.app.0),
                 column!(rows, row => row.wanted.device_id.as_str()),
-                &not_due_after,
             ],
         )?;
         for place in places {
@@ -231,10 +207,8 @@ impl<'a> Set<'a> {
                 continue;
             }
             self.statuses[place] = Status::Done;
-            wanted.heuristic.record(false);
-            wanted.seen.record(device.key, wanted.at);
-            if wanted.at.ms_since(device.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
-                let newest = self.seen.entry(device.key).or_insert(wanted.at);
+            if is_time_due(&device, wanted.at) {
+                let newest = self.times.entry(device.key).or_insert(wanted.at);
                 *newest = wanted.at.max(*newest);
             }
         }
@@ -244,7 +218,7 @@ impl<'a> Set<'a> {
     /// Inserts new devices. A device whose id or address another device got meanwhile, or has, is
     /// not inserted.
     fn insert_new(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
-        let Columns { places, rows } = self.with(&[Status::Missing]);
+        let Columns { places, rows } = self.with(Status::Missing);
         if rows.is_empty() {
             return Ok(());
         }
@@ -261,9 +235,9 @@ impl<'a> Set<'a> {
         }
         let inserted = tx.query(
             "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-               push_disabled, utc_offset_minutes, details, p256dh, auth, created_at, registered_at)
+               push_disabled, utc_offset_minutes, details, p256dh, auth, created_at)
              select g.key, g.app_no, g.id, g.address, g.hash, g.ios_env, g.push_disabled, g.zone,
-               g.details, g.p256dh, g.auth, g.at, g.at
+               g.details, g.p256dh, g.auth, g.at
              from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[],
                $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
                $12::bigint[])
@@ -305,12 +279,24 @@ impl<'a> Set<'a> {
     }
 
     /// Writes the times of unchanged registrations that are due.
-    fn write_seen(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
-        if self.seen.is_empty() {
+    fn write_times(&mut self, tx: &SetTx<'_>) -> Result<(), StoreError> {
+        if self.times.is_empty() {
             return Ok(());
         }
         self.has_written = true;
-        write_seen(tx, &self.seen)
+        let (keys, at) = columns_of(&self.times);
+        // The rows are locked in one order, so that sets cannot deadlock.
+        tx.query(
+            "with locked as materialized (
+               select f.key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
+               join device_fields f on f.key = g.key order by f.key for no key update of f)
+             update device_fields f set registered_at = greatest(f.registered_at, l.at)
+             from locked l where f.key = l.key",
+            &[&keys, &at],
+        )?;
+        let mut renewed = self.times.clone();
+        renewed.retain(|key, _| may_be_anonymous(key.platform()));
+        restart_retention(tx, &renewed)
     }
 
     /// The result of each registration.
@@ -437,26 +423,6 @@ fn mark_unverified(
     Ok(())
 }
 
-/// Writes the times of registrations that changed nothing, unless `device_seen` has newer ones or the devices
-/// are gone. The rows of the devices are not read, because the index of their keys is enough.
-pub(super) fn write_seen(
-    tx: &SetTx<'_>,
-    times: &BTreeMap<DeviceKey, Timestamp>,
-) -> Result<(), StoreError> {
-    let (keys, at) = columns_of(times);
-    tx.query(
-        "insert into device_seen (key, registered_at)
-         select d.key, g.at from unnest($1::bigint[], $2::bigint[]) g (key, at)
-         join devices d on d.key = g.key order by d.key
-         on conflict (key) do update
-         set registered_at = greatest(device_seen.registered_at, excluded.registered_at)",
-        &[&keys, &at],
-    )?;
-    let mut renewed = times.clone();
-    renewed.retain(|key, _| may_be_anonymous(key.platform()));
-    restart_retention(tx, &renewed)
-}
-
 /// Adds new devices to the counters of their hour, platform and state, and of their platform and
 /// offset from UTC.
 fn add_counts(
@@ -489,35 +455,4 @@ fn add_counts(
         ],
     )?;
     Ok(())
-}
-
-/// A batch of the times of registrations that changed nothing.
-pub(in crate::store) struct WriteLastSeen(pub(in crate::store) Vec<(DeviceKey, Timestamp)>);
-
-impl WriteSet for WriteLastSeen {
-    type Answer = ();
-    const KIND: SetKind = SetKind::LastSeen;
-    const OPERATION: Operation = Operation::WriteLastSeen;
-
-    fn scope(&self) -> WriteScope {
-        WriteScope::all(self.0.iter().map(|(key, _)| WriteScope::app(key.app())))
-    }
-
-    fn weight(&self) -> usize {
-        self.0.len()
-    }
-
-    fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
-        self.0.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
-    }
-
-    fn write_set(tx: &mut SetTx<'_>, batches: &[&Self]) -> Result<Vec<Option<()>>, StoreError> {
-        let mut times = BTreeMap::new();
-        for (key, at) in batches.iter().flat_map(|batch| &batch.0) {
-            let newest = times.entry(*key).or_insert(*at);
-            *newest = (*at).max(*newest);
-        }
-        write_seen(tx, &times)?;
-        Ok(vec![Some(()); batches.len()])
-    }
 }

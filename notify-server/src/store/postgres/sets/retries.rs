@@ -1,7 +1,6 @@
 //! Sets of claims of retries, and of their results.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use notify_core::{Day, Timestamp};
 
@@ -10,7 +9,6 @@ use super::{Gather, SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::checkpoint::failure_reason;
 use crate::store::delivery::{claim_retries, named_devices, settle_retries};
-use crate::store::device::LastSeenBuffer;
 use crate::store::sql::WriteScope;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{
@@ -173,7 +171,6 @@ pub(in crate::store) struct SettleRetries {
     pub(in crate::store) instance: InstanceId,
     pub(in crate::store) outcomes: Vec<RetryOutcome>,
     pub(in crate::store) at: Timestamp,
-    pub(in crate::store) seen: Arc<LastSeenBuffer>,
 }
 
 impl WriteSet for SettleRetries {
@@ -201,7 +198,7 @@ impl WriteSet for SettleRetries {
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<(), StoreError> {
-        settle_retries(tx, &self.seen, self.instance, &self.outcomes, self.at)
+        settle_retries(tx, self.instance, &self.outcomes, self.at)
     }
 
     fn write_set(tx: &mut SetTx<'_>, rows: &[&Self]) -> Result<Vec<Option<()>>, StoreError> {

@@ -14,9 +14,8 @@ use crate::store::sql::{Connection, Result, Row};
 
 /// The tables in which statements of sets look up rows, and which can have many. Other statements look
 /// up the rows that sets insert into `engagement`.
-pub(in crate::store::postgres) const TABLES: [&str; 14] = [
+pub(in crate::store::postgres) const TABLES: [&str; 13] = [
     "device_fields",
-    "device_seen",
     "devices",
     "dispatches",
     "engagement",

@@ -68,16 +68,14 @@ fn fill_tables(own: &PostgresBackend) {
     let rows = std::env::var("NOTIFY_PLAN_ROWS").map_or(ROWS, |rows| rows.parse().unwrap());
     let statements = format!(
         "insert into devices (key, app_no, device_id, address, address_hash, push_disabled,
-           utc_offset_minutes, details, created_at, registered_at)
-         select a.no << 43 | 1000000 + n, a.no, 'd' || n, 't' || n, n, 0, 0, '{{}}', n, n
+           utc_offset_minutes, details, created_at)
+         select a.no << 43 | 1000000 + n, a.no, 'd' || n, 't' || n, n, 0, 0, '{{}}', n
          from apps a cross join generate_series(1, {rows}) n;
-         insert into device_seen (key, registered_at)
-         select key, created_at from devices on conflict do nothing;
          insert into users (no, app_no, user_id, created_at, updated_at)
          select a.no << 43 | 1000000 + n, a.no, 'u' || n, n, n
          from apps a cross join generate_series(1, {rows}) n;
          insert into device_fields (key, user_no, created_at, registered_at)
-         select key, key, created_at, registered_at from devices on conflict do nothing;
+         select key, key, created_at, created_at from devices on conflict do nothing;
          insert into device_attributes (device_key, attribute, value, own)
          select key, 1, 's' || key, 0 from devices on conflict do nothing;
          insert into user_attributes (user_no, attribute, value)

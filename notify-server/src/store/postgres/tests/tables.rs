@@ -1,13 +1,8 @@
-//! Tests of PostgreSQL's tables: migrations and query plans.
-
-use std::time::Duration;
+//! Tests of the plans of queries.
 
 use futures_util::future::join_all;
 use notify_core::{AttributeChanges, Registration, UserId};
-use tokio::task::spawn_blocking;
 
-use super::super::connect_config::ConnectConfig;
-use super::super::{make_version, migrate};
 use super::*;
 
 /// The rows of an application lie together. The query planner assumes that they are mixed with the
@@ -74,8 +69,8 @@ async fn the_end_of_a_search_for_a_state_is_found_without_a_sort() {
     store.close().await;
     own.0.execute(
         "insert into devices (key, app_no, device_id, push_disabled, utc_offset_minutes, details,
-           created_at, registered_at)
-         select a.no << 43 | n, a.no, n::text, 0, 0, '{}', n, n
+           created_at)
+         select a.no << 43 | n, a.no, n::text, 0, 0, '{}', n
          from apps a cross join generate_series(1, 4000) n;
          insert into tags (no, app_no, name) select no << 43 | 1, no, 'vip' from apps;
          insert into device_tags (tag_no, device_key, value)
@@ -102,51 +97,6 @@ async fn the_end_of_a_search_for_a_state_is_found_without_a_sort() {
         let plan = own.0.texts(&format!("explain {statement}")).join("\n");
         assert!(plan.contains(index) && !plan.contains("Sort"), "{statement}:\n{plan}");
     }
-}
-
-/// They would give later rows smaller numbers.
-#[tokio::test]
-async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
-    let own = PostgresBackend::new();
-    let url = own.url();
-    let migrate = move || {
-        let target = ConnectConfig::of(&url).unwrap();
-        migrate(&target, Duration::ZERO)
-    };
-    let before = own.url();
-    spawn_blocking(move || make_version(&before, 9)).await.unwrap();
-    let beat = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
-    own.0.execute(&format!("insert into servers values (7, {beat} + 3600000), (8, {beat} - 1)"));
-    let refused = spawn_blocking(migrate.clone()).await.unwrap().unwrap_err();
-    assert!(matches!(refused, OpenError::OlderServe { servers: 1, .. }), "{refused:?}");
-    let version = "select max(version)::bigint from refinery_schema_history";
-    assert_eq!(own.0.numbers(version), [9]);
-    own.0.execute("delete from servers where epoch = 7");
-    spawn_blocking(migrate).await.unwrap().unwrap();
-    assert!(own.0.numbers(version)[0] > 9);
-}
-
-#[tokio::test]
-async fn a_migration_without_its_record_is_not_committed() {
-    let own = PostgresBackend::new();
-    let url = own.url();
-    let migrate = move || migrate(&ConnectConfig::of(&url).unwrap(), Duration::ZERO);
-    let before = own.url();
-    spawn_blocking(move || make_version(&before, 7)).await.unwrap();
-    own.0.execute(
-        "create function refuse() returns trigger language plpgsql
-           as 'begin raise exception ''on purpose''; end';
-         create trigger refuse before insert on refinery_schema_history
-           for each row execute function refuse()",
-    );
-    let refused = spawn_blocking(migrate.clone()).await.unwrap().unwrap_err();
-    assert!(matches!(refused, OpenError::Database { .. }), "{refused:?}");
-    let made =
-        "select count(*) from pg_tables where tablename in ('provider_tokens', 'channel_states')";
-    assert_eq!(own.0.numbers(made), [0]);
-    own.0.execute("drop trigger refuse on refinery_schema_history");
-    spawn_blocking(migrate).await.unwrap().unwrap();
-    assert_eq!(own.0.numbers(made), [2]);
 }
 
 /// The plans of statements are made while the tables are empty, and kept while the tables grow.

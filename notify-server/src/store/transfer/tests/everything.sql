@@ -10,11 +10,10 @@ insert into admin_keys (no, id, hash, hint, created_at) values (1, randomblob(16
 insert into providers values (1, 'apns', x'00ff', 1), (1, 'fcm', x'', 2);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 600)
 insert into devices (key, app_no, device_id, address, address_hash, ios_env, push_disabled,
-    utc_offset_minutes, details, created_at, registered_at)
+    utc_offset_minutes, details, created_at)
 select (1 << 43) + i, 1, 'd' || i, case when i % 5 = 0 then null else 'token-' || i end,
     case when i % 5 = 0 then null else -9223372036854775807 + i * i end, i % 2, 0, -720 + i,
-    '{"model":"' || char(233, 8364) || '"}', i, i from n;
-insert into device_seen select key, 9223372036854775807 from devices where key % 3 = 0;
+    '{"model":"' || char(233, 8364) || '"}', i from n;
 insert into purge_guards values (1, 0, 1, 21, zeroblob(168), 9), (1, 1, 0, 0, x'', null);
 insert into device_counts values (1, 400000, 0, 1, 600), (1, 400000, 0, 0, 0);
 insert into device_zones values (1, 0, -720, 3), (1, 0, 840, 4);
@@ -49,7 +48,7 @@ insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}
 insert into erased_ids values (1, 0, 'Ünï', 9, 1, 1, 5), (1, 1, 'Ünï', 9, 0, 0, 9223372036854775807);
 insert into day_counts (app_no, day, sent, failed, unregistered, expired) values (1, 20000, 5, 4, 3, 2);
 insert into event_logs values (1, 3, 9, 2);
-insert into events values (1, 3, 0, 1, 1, 8796093022209, 'unregistered', (1 << 43) + 3),
+insert into events values (1, 3, 0, 1, 1, 8796093022209, (1 << 43) + 3, 'unregistered'),
     (1, 4, 1, 1, null, null, null, null);
 insert into webhooks (no, app_no, id, url, events, enabled, sealed, cursor, created_at, updated_at) values
     (2, 1, randomblob(16), 'https://example.com/hook', 63, 1, randomblob(60), 3, 1, 1);
@@ -65,7 +64,7 @@ insert into users values ((1 << 43) + 3, 1, 'Ada', 1, 2), ((7 << 43) + 4, 7, 'Ü
 insert into device_fields (key, user_no, country, language, app_version, os_version, timezone, created_at,
     registered_at)
 select key, case when key % 50 = 0 then (1 << 43) + 3 end, case when key % 2 = 0 then 'DE' end, 'pt_BR', '', null,
-    -720 + key % 9, 1, 2 from devices;
+    -720 + key % 9, 1, case when key % 3 = 0 then 9223372036854775807 else 2 end from devices;
 insert into attributes values (1, 1, 'plan'), (1, 2, 'seats'), (7, 1, 'plan');
 insert into device_attributes select key, 1 + key % 2, 's' || char(233, 8364), key % 2 from devices limit 300;
 insert into user_attributes values ((1 << 43) + 3, 1, 'spro'), ((1 << 43) + 3, 2, 'n3');

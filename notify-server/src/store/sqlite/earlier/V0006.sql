@@ -1,1 +1,0 @@
-insert into servers values (-5, 3);

@@ -1,1 +1,0 @@
--- A row of this version's table would have the file refused: a move was never begun.

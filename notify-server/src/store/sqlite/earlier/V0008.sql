@@ -1,1 +1,0 @@
-insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3);

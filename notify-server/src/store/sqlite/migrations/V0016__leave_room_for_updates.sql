@@ -1,1 +1,0 @@
--- Only PostgreSQL needs a change: SQLite updates rows in place, and its writes run one after another.

@@ -1,6 +1,0 @@
--- When a request paused the notification, and why; null while it is not paused.
-alter table notifications add column paused_at integer;
-alter table notifications add column paused_reason text;
--- While the notification is paused: the time at which the rest of the dispatch expires. Until then no page
--- of it is claimed.
-alter table dispatches add column paused_until integer;
