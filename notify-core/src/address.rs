@@ -40,8 +40,8 @@ pub fn is_below_invalid(url: &str) -> bool {
     host.rsplit('.').next() == Some("invalid")
 }
 
-/// Whether a name means this machine, whatever a resolver returns for it: `localhost`, or a name below it (RFC 6761,
-/// section 6.3).
+/// Whether a name means this machine, whatever a resolver returns for it: `localhost`, or a name below it
+/// (RFC 6761, section 6.3).
 #[must_use]
 pub fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();

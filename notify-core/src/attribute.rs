@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::Timestamp;
-use crate::json::{BodyPresence, FromValue, Object, Value};
+use crate::field::{Model, ModelFields, Nested, TextKind};
+use crate::json::{BodyPresence, Object, Value};
 use crate::request::{model, request};
-use crate::violations::{Path, ROOT, Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
+use crate::violations::{Path, Validator};
 
 /// Longest name of an attribute, in characters.
 pub const ATTRIBUTE_NAME_CHARS_MAX: usize = 64;
@@ -228,8 +230,8 @@ impl From<String> for AttributeValue {
     }
 }
 
-impl FromValue for AttributeValue {
-    fn from_value(mut value: Value<'_, '_>) -> Option<Self> {
+impl AttributeValue {
+    pub(crate) fn read(mut value: Value<'_, '_>) -> Option<Self> {
         match value.first_byte() {
             b'"' => value.string().map(Self::Text),
             b't' | b'f' => value.bool().map(Self::Bool),
@@ -273,16 +275,19 @@ impl PatchAttributes {
         self.0.insert(name.into(), None);
         self
     }
+}
+
+impl ModelFields for PatchAttributes {
+    type Fields = AttributeChanges;
+
+    #[cfg(feature = "openapi")]
+    const NAME: &'static str = "PatchAttributes";
 
     fn read(object: &mut Object<'_, '_>) -> Self {
-        Self(object.map(AttributeValue::from_value))
+        Self(object.map(AttributeValue::read))
     }
 
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AttributeChanges> {
-        Some(self.check_at(&ROOT, validator))
-    }
-
-    fn check_at(self, at: &Path<'_>, validator: &mut Validator) -> AttributeChanges {
+    fn check_fields(&self, at: &Path<'_>, validator: &mut Validator) -> Option<AttributeChanges> {
         validator.max_len(at, self.0.len(), ATTRIBUTES_MAX, "attributes");
         for (name, value) in &self.0 {
             let at = at.field(name);
@@ -293,21 +298,13 @@ impl PatchAttributes {
                 check_value(&at, value, validator);
             }
         }
-        AttributeChanges(self.0)
+        Some(AttributeChanges(self.0.clone()))
     }
-}
 
-impl FromValue for PatchAttributes {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.object(Self::read)
-    }
-}
-
-#[cfg(feature = "openapi")]
-impl utoipa::PartialSchema for PatchAttributes {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+    #[cfg(feature = "openapi")]
+    fn object_schema(_: &mut Schemas) -> serde_json::Value {
         let text = serde_json::json!({ "type": "string", "maxLength": ATTRIBUTE_VALUE_CHARS_MAX });
-        let schema = serde_json::json!({
+        serde_json::json!({
             "type": "object",
             "description": "Attributes to change, by name. `null` removes an attribute.",
             "propertyNames": { "type": "string", "pattern": crate::schema::ATTRIBUTE_NAME },
@@ -315,32 +312,57 @@ impl utoipa::PartialSchema for PatchAttributes {
             "additionalProperties": {
                 "oneOf": [{ "type": "null" }, { "type": "boolean" }, { "type": "number" }, text],
             },
-        });
-        serde_json::from_value(schema).expect("the schema has only keywords of OpenAPI")
+        })
     }
 }
 
-#[cfg(feature = "openapi")]
-impl utoipa::ToSchema for PatchAttributes {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "PatchAttributes".into()
+impl Model for PatchAttributes {
+    type Valid = AttributeChanges;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<AttributeChanges> {
+        self.check_fields(at, validator)
     }
 }
 
 model! {
     /// Body of `PATCH /v1/users/:user_id`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PatchUser {
+    pub struct PatchUser with PatchUserFields {
         /// The attributes to change, by name. `null` removes an attribute; attributes that are absent stay.
-        pub attributes: Option<PatchAttributes>,
+        pub attributes: Option<PatchAttributes> as Nested<PatchAttributes>,
     }
 }
 
 request!(PatchUser => AttributeChanges, BodyPresence::Optional);
 
-impl PatchUser {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AttributeChanges> {
-        Some(self.attributes.unwrap_or_default().check_at(&path("attributes"), validator))
+impl Model for PatchUser {
+    type Valid = AttributeChanges;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<AttributeChanges> {
+        Some(self.check_fields(at, validator)?.attributes.unwrap_or_default())
+    }
+}
+
+/// The name of an attribute.
+pub(crate) struct AttributeName;
+
+impl TextKind for AttributeName {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        if !is_attribute_name(raw) {
+            validator.violation(at, ATTRIBUTE_NAME_RULE);
+        }
+        Some(raw.to_owned())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        serde_json::json!({
+            "type": "string",
+            "maxLength": ATTRIBUTE_NAME_CHARS_MAX,
+            "pattern": crate::schema::ATTRIBUTE_NAME,
+        })
     }
 }
 
@@ -363,7 +385,7 @@ pub(crate) fn check_value(at: &Path<'_>, value: &AttributeValue, validator: &mut
             }
         }
         AttributeValue::Text(text) => {
-            validator.text_up_to(at, Some(text.clone()), ATTRIBUTE_VALUE_CHARS_MAX);
+            validator.text(at, text, ATTRIBUTE_VALUE_CHARS_MAX);
         }
     }
 }

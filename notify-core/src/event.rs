@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::{Id, Instant, List, Model, ModelFields, NameOf, Nested};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::violations::{Path, Validator, path};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 use crate::{DeviceId, NotificationId, Timestamp};
 
@@ -14,27 +15,24 @@ pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
 model! {
     /// Body of `POST /v1/events`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct ReportEvents {
+    pub struct ReportEvents with ReportEventsFields {
         /// 1 to 1,000 events.
-        pub events: Vec<ReportEvent> =
-            |object| object.list("events", EVENTS_PER_REQUEST_MAX).unwrap_or_default(),
+        pub events: Vec<ReportEvent> as List<Nested<ReportEvent>, 1, EVENTS_PER_REQUEST_MAX>,
     }
 }
 
 model! {
     /// One event of a [`ReportEvents`].
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct ReportEvent {
+    pub struct ReportEvent => #[derive(Debug, Clone, PartialEq, Eq)] pub Event {
         /// `received`, `opened`, `clicked` or `dismissed`.
-        #[cfg_attr(feature = "openapi", schema(value_type = EventType))]
-        #[serde(rename = "type")]
-        pub kind: String = |object| object.or_default("type"),
+        pub kind ("type"): String as NameOf<EventType> => EventType,
         /// Id of the notification.
-        pub notification_id: String,
+        pub notification_id: String as Id<NotificationId> => NotificationId,
         /// Id of the device.
-        pub device_id: String,
+        pub device_id: String as Id<DeviceId> => DeviceId,
         /// When it happened, unix ms; now when absent.
-        pub at: Option<Timestamp>,
+        pub at: Option<Timestamp> as Instant,
     }
 }
 
@@ -50,19 +48,6 @@ wire_enum! {
         /// The user dismissed the notification.
         Dismissed = "dismissed",
     }
-}
-
-/// The validated form of [`ReportEvent`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// The type of the event.
-    pub kind: EventType,
-    /// The notification.
-    pub notification_id: NotificationId,
-    /// The device.
-    pub device_id: DeviceId,
-    /// When it happened. `None` means the time at which the server receives the event.
-    pub at: Option<Timestamp>,
 }
 
 /// Answer of `POST /v1/events`.
@@ -101,33 +86,10 @@ pub struct Engagement {
 
 request!(ReportEvents => Vec<Event>, BodyPresence::Required);
 
-impl ReportEvents {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<Event>> {
-        let events = path("events");
-        if self.events.is_empty() {
-            validator.violation(&events, "must hold at least 1 event");
-        }
-        validator.max_len(&events, self.events.len(), EVENTS_PER_REQUEST_MAX, "events");
-        let mut valid = Vec::with_capacity(self.events.len());
-        for (index, event) in self.events.iter().enumerate() {
-            valid.extend(event.check(&events.index(index), validator));
-        }
-        Some(valid)
-    }
-}
+impl Model for ReportEvents {
+    type Valid = Vec<Event>;
 
-impl ReportEvent {
-    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Event> {
-        let kind = validator.one_of(&at.field("type"), &self.kind);
-        let notification_id =
-            validator.id(&at.field("notification_id"), &self.notification_id, NotificationId::new);
-        let device_id = validator.id(&at.field("device_id"), &self.device_id, DeviceId::new);
-        let happened_at = validator.instant(&at.field("at"), self.at.map(Timestamp::as_ms));
-        Some(Event {
-            kind: kind?,
-            notification_id: notification_id?,
-            device_id: device_id?,
-            at: happened_at,
-        })
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Vec<Event>> {
+        Some(self.check_fields(at, validator)?.events)
     }
 }

@@ -3,43 +3,25 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::without_secrets;
+use crate::field::{HttpUrl, Visible};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::violations::LISTED_NAME_CHARS_MAX;
-use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{FeedId, Timestamp};
 
 model! {
     /// Body of `POST /v1/feeds`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateFeed {
+    pub struct CreateFeed => #[derive(Debug, Clone, PartialEq, Eq)] pub NewFeed {
         /// Url of an RSS, Atom or JSON feed.
-        pub url: String,
+        pub url: String as HttpUrl,
         /// Name.
-        pub name: String,
+        pub name: String as Visible<LISTED_NAME_CHARS_MAX>,
     }
-}
-
-/// The validated form of [`CreateFeed`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewFeed {
-    /// Absolute `http` or `https` url.
-    pub url: String,
-    /// Name, not empty.
-    pub name: String,
 }
 
 request!(CreateFeed => NewFeed, BodyPresence::Required);
-
-impl CreateFeed {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewFeed> {
-        let url = validator.required_http_url(&path("url"), self.url);
-        let name =
-            validator.required_visible_up_to(&path("name"), self.name, LISTED_NAME_CHARS_MAX);
-        Some(NewFeed { url, name })
-    }
-}
 
 wire_enum! {
     /// Health of a feed.
@@ -104,26 +86,13 @@ pub struct FeedCreated {
 model! {
     /// Body of `POST /v1/feeds/check`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CheckFeed {
+    pub struct CheckFeed => #[derive(Debug, Clone, PartialEq, Eq)] pub FeedToCheck {
         /// Url of an RSS, Atom or JSON feed.
-        pub url: String,
+        pub url: String as HttpUrl,
     }
-}
-
-/// The validated form of [`CheckFeed`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FeedToCheck {
-    /// Absolute `http` or `https` url.
-    pub url: String,
 }
 
 request!(CheckFeed => FeedToCheck, BodyPresence::Required);
-
-impl CheckFeed {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<FeedToCheck> {
-        Some(FeedToCheck { url: validator.required_http_url(&path("url"), self.url) })
-    }
-}
 
 /// Answer of `POST /v1/feeds/check`: the items that a feed with this url would have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -65,6 +65,21 @@ server_id! {
 #[error("not an id")]
 pub struct UnknownId;
 
+impl crate::field::ParsedText for FeedId {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "no feed has this id")
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "string",
+            "format": "uuid",
+            "pattern": crate::schema::SERVER_ID,
+        })
+    }
+}
+
 /// A text that violates a rule of caller-chosen ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id {0}")]
@@ -105,6 +120,22 @@ macro_rules! caller_id {
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl $crate::field::ParsedText for $name {
+            fn parse(text: &str) -> Result<Self, &'static str> {
+                Self::new(text)
+            }
+
+            #[cfg(feature = "openapi")]
+            fn schema() -> serde_json::Value {
+                serde_json::json!({
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": CALLER_ID_CHARS_MAX,
+                    "pattern": $crate::schema::CALLER_ID,
+                })
             }
         }
 

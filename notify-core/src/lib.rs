@@ -9,8 +9,8 @@
 //! cannot express an invalid state. [`Request`] converts one to the other and reports all violations
 //! together, as [`Violations`].
 //!
-//! Unless the documentation of a field states otherwise: instants are unix milliseconds; a field of a request that is absent
-//! equals one that is `null`; and an optional text that is empty equals an absent one.
+//! Unless the documentation of a field states otherwise: instants are unix milliseconds; a field of a request
+//! that is absent equals one that is `null`; and an optional text that is empty equals an absent one.
 
 pub mod address;
 #[cfg(feature = "campaign-files")]
@@ -29,6 +29,7 @@ mod device;
 mod enrichment;
 mod event;
 mod feed;
+mod field;
 mod id;
 mod language;
 mod notification;

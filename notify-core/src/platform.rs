@@ -1,5 +1,10 @@
 //! Platforms, and the push providers that serve them.
 
+use crate::field::{Kind, Text};
+use crate::json::Value;
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
@@ -15,6 +20,41 @@ wire_enum! {
         FbMessenger = "fb-messenger",
         /// The chat app: Telegram.
         ChatApp = "chatapp",
+    }
+}
+
+/// Names of at least one platform. Its value has no duplicates. Duplicates count once, so the list has no
+/// limit.
+pub(crate) struct Platforms;
+
+impl Kind for Platforms {
+    type Raw = Vec<String>;
+    type Valid = Vec<Platform>;
+
+    fn read(value: Value<'_, '_>) -> Option<Vec<String>> {
+        value.list(usize::MAX, <Text>::read)
+    }
+
+    fn check(raw: &Vec<String>, at: &Path<'_>, validator: &mut Validator) -> Option<Vec<Platform>> {
+        if raw.is_empty() {
+            let names = Platform::NAMES.join(", ");
+            validator.violation(at, format_args!("must contain at least one of {names}"));
+        }
+        let mut valid = Vec::new();
+        for (index, name) in raw.iter().enumerate() {
+            match name.parse() {
+                Ok(platform) if valid.contains(&platform) => {}
+                Ok(platform) => valid.push(platform),
+                Err(unknown) => validator.violation(&at.index(index), unknown),
+            }
+        }
+        Some(valid)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let platform = schemas.add_type::<Platform>();
+        serde_json::json!({ "type": "array", "minItems": 1, "items": platform })
     }
 }
 

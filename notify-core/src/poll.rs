@@ -2,11 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "openapi")]
+use serde_json::json;
+
+use crate::field::{HttpUrl, Id, InMessage, List, Model, ModelFields, NameOf, Nested, Visible};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::violations::{Path, Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::{Together, given_text};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
-use crate::{AnswerId, DeviceId, NotificationId, Timestamp, percentage};
+use crate::{AnswerId, DeviceId, NotificationId, Timestamp, is_blank, percentage};
 
 /// Fewest answers of a poll.
 pub const POLL_ANSWERS_MIN: usize = 2;
@@ -16,28 +22,27 @@ pub const POLL_ANSWERS_MAX: usize = 100;
 model! {
     /// A poll to send with a notification.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreatePoll {
+    pub struct CreatePoll with CreatePollFields {
         /// The question.
-        pub text: String,
+        pub text: String as Visible,
         /// `poll_images`, `poll_text` or `poll_text_wide_image`.
-        #[cfg_attr(feature = "openapi", schema(value_type = PollLayout))]
-        pub layout_id: String,
+        pub layout_id: String as NameOf<PollLayout>,
         /// Url of the image shown with the question.
-        pub image_url: Option<String>,
+        pub image_url: Option<String> as InMessage<HttpUrl>,
         /// 2 to 100 answers to choose from.
-        pub answers: Vec<CreateAnswer> =
-            |object| object.list("answers", POLL_ANSWERS_MAX).unwrap_or_default(),
+        pub answers: Vec<CreateAnswer>
+            as List<Nested<CreateAnswer>, POLL_ANSWERS_MIN, POLL_ANSWERS_MAX>,
     }
 }
 
 model! {
     /// An answer of a [`CreatePoll`].
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateAnswer {
+    pub struct CreateAnswer with CreateAnswerFields {
         /// Text; required by `poll_text` and `poll_text_wide_image`.
-        pub text: Option<String>,
+        pub text: Option<String> as Visible,
         /// Url of an image; required by `poll_images` and `poll_text_wide_image`.
-        pub image_url: Option<String>,
+        pub image_url: Option<String> as InMessage<HttpUrl>,
     }
 }
 
@@ -143,17 +148,10 @@ pub struct PollAnswer {
 model! {
     /// Body of `POST /v1/polls/:id/answers/:answer_id`; may be empty.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct AnswerPoll {
-        /// Id of the device that answers; one answer counts per device.
-        pub device_id: Option<String>,
+    pub struct AnswerPoll => #[derive(Debug, Clone, PartialEq, Eq)] pub PollVote {
+        /// Id of the device that answers; one answer counts per device. An answer without it is anonymous.
+        pub device_id: Option<String> as Id<DeviceId> => Option<DeviceId>,
     }
-}
-
-/// The validated form of [`AnswerPoll`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PollVote {
-    /// The device that answers; `None` for an anonymous answer.
-    pub device_id: Option<DeviceId>,
 }
 
 impl CreatePoll {
@@ -206,52 +204,60 @@ impl CreatePoll {
 
 request!(AnswerPoll => PollVote, BodyPresence::Optional);
 
-impl AnswerPoll {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<PollVote> {
-        let device_id = self.device_id.as_deref();
-        let device_id = validator.optional_id(&path("device_id"), device_id, DeviceId::new);
-        Some(PollVote { device_id })
+impl Model for CreatePoll {
+    type Valid = NewPoll;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<NewPoll> {
+        let fields = self.check_fields(at, validator);
+        if let Ok(layout) = self.layout_id.parse() {
+            for (index, answer) in self.answers.iter().enumerate() {
+                answer.check_layout(layout, &at.field("answers").index(index), validator);
+            }
+        }
+        let CreatePollFields { text, layout_id, image_url, answers } = fields?;
+        Some(NewPoll { text, layout_id, image_url, answers })
+    }
+
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        let variant = |layout: PollLayout| {
+            let needed = [("text", layout.needs_text()), ("image_url", layout.needs_image())];
+            let needed = needed.into_iter().filter(|(_, is_needed)| *is_needed);
+            let needed: Vec<&str> = needed.map(|(name, _)| name).collect();
+            let properties: serde_json::Map<_, _> =
+                needed.iter().map(|name| ((*name).to_owned(), given_text())).collect();
+            json!({ "properties": {
+                "layout_id": { "const": layout.as_str() },
+                "answers": { "items": { "required": needed, "properties": properties } },
+            } })
+        };
+        Together {
+            about: "In the layout `poll_text`, each answer has `text`; in `poll_images`, `image_url`; in \
+                `poll_text_wide_image`, both.",
+            keywords: json!({ "anyOf": PollLayout::ALL.map(variant) }),
+        }
     }
 }
 
-impl CreatePoll {
-    /// Checks the rules of a poll at the given path.
-    pub(crate) fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<NewPoll> {
-        let text = validator.required(&at.field("text"), self.text);
-        let layout = validator.one_of(&at.field("layout_id"), &self.layout_id);
-        let image_url = validator.wire_http_url(&at.field("image_url"), self.image_url);
-        let answers_path = at.field("answers");
-        if self.answers.len() < POLL_ANSWERS_MIN {
-            let what = format_args!("must hold at least {POLL_ANSWERS_MIN} answers");
-            validator.violation(&answers_path, what);
-        }
-        validator.max_len(&answers_path, self.answers.len(), POLL_ANSWERS_MAX, "answers");
-        let mut answers = Vec::with_capacity(self.answers.len());
-        for (index, answer) in self.answers.into_iter().enumerate() {
-            answers.push(answer.check(&answers_path.index(index), layout, validator));
-        }
-        Some(NewPoll { text, layout_id: layout?, image_url, answers })
+impl Model for CreateAnswer {
+    type Valid = NewAnswer;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<NewAnswer> {
+        let CreateAnswerFields { text, image_url } = self.check_fields(at, validator)?;
+        Some(NewAnswer { text: text.unwrap_or_default(), image_url })
     }
 }
 
 impl CreateAnswer {
-    fn check(
-        self,
-        at: &Path<'_>,
-        layout: Option<PollLayout>,
-        validator: &mut Validator,
-    ) -> NewAnswer {
-        let text = validator.visible(&at.field("text"), self.text);
-        let image_url = validator.wire_http_url(&at.field("image_url"), self.image_url);
-        if let Some(layout) = layout {
-            let what = format_args!("is required for layout {layout}");
-            if text.is_none() && layout.needs_text() {
-                validator.violation(&at.field("text"), what);
-            }
-            if image_url.is_none() && layout.needs_image() {
-                validator.violation(&at.field("image_url"), what);
-            }
+    /// Checks that the answer has what the layout of its poll needs.
+    fn check_layout(&self, layout: PollLayout, at: &Path<'_>, validator: &mut Validator) {
+        let lacks = |text: &Option<String>| text.as_deref().is_none_or(is_blank);
+        let what = format_args!("is required for layout {layout}");
+        if layout.needs_text() && lacks(&self.text) {
+            validator.violation(&at.field("text"), what);
         }
-        NewAnswer { text: text.unwrap_or_default(), image_url }
+        if layout.needs_image() && lacks(&self.image_url) {
+            validator.violation(&at.field("image_url"), what);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Reads and validates the bodies and queries of requests.
 
+use std::str::FromStr;
+
+use crate::field::Model;
 use crate::json::{BodyPresence, Object, read_body};
-use crate::violations::{NUL_FORBIDDEN, Validator, path};
+use crate::violations::{NUL_FORBIDDEN, ROOT, Validator, path};
 use crate::{Timestamp, UnknownName, Violations};
 
 /// A request model: the body of an endpoint, as a client builds and sends it.
@@ -34,9 +37,13 @@ pub trait Request: Sized {
     /// # Errors
     /// Every violation of the shape, and of the rules unless a value has the wrong type.
     fn parse(body: &[u8], now: Timestamp) -> Result<Self::Valid, Violations>;
+
+    /// Adds the JSON schema of the model, and of the models that it refers to. Returns the reference to it.
+    #[cfg(feature = "openapi")]
+    fn add_schema(schemas: &mut crate::schema::Schemas) -> serde_json::Value;
 }
 
-/// Implements [`Request::from_json`] with the given reader.
+/// Reads a body into a model, and reports violations of its shape.
 pub(crate) fn from_json<M>(
     body: &[u8],
     presence: BodyPresence,
@@ -46,48 +53,29 @@ pub(crate) fn from_json<M>(
     shape.into_result(model)
 }
 
-/// Implements [`Request::validate`] with the given rules.
-pub(crate) fn validate<M, V>(
-    model: M,
-    now: Timestamp,
-    check: impl FnOnce(M, Timestamp, &mut Validator) -> Option<V>,
-) -> Result<V, Violations> {
-    let mut rules = Validator::default();
-    let valid = check(model, now, &mut rules);
+/// Checks the rules of a model.
+pub(crate) fn validate<M: Model>(model: &M, mut rules: Validator) -> Result<M::Valid, Violations> {
+    let valid = model.check(&ROOT, &mut rules);
     rules.into_result(valid)
 }
 
-/// Implements [`Request::parse`] with the given reader and rules.
+/// Reads a body into a model, and checks its rules.
 ///
 /// The rules are not checked when a value has the wrong type: the model lacks that value, and the
 /// rules would report it as missing.
-pub(crate) fn parse<M, V>(
-    body: &[u8],
-    presence: BodyPresence,
-    now: Timestamp,
-    read: impl FnOnce(&mut Object<'_, '_>) -> M,
-    check: impl FnOnce(M, Timestamp, &mut Validator) -> Option<V>,
-) -> Result<V, Violations> {
-    parse_with(Validator::default(), body, presence, now, read, check)
-}
-
-/// Does the same as [`parse`], with a validator that the caller has configured.
-pub(crate) fn parse_with<M, V>(
+pub(crate) fn parse<M: Model>(
     mut rules: Validator,
     body: &[u8],
     presence: BodyPresence,
-    now: Timestamp,
-    read: impl FnOnce(&mut Object<'_, '_>) -> M,
-    check: impl FnOnce(M, Timestamp, &mut Validator) -> Option<V>,
-) -> Result<V, Violations> {
-    let (model, mut shape) = read_body(body, presence, read)?;
+) -> Result<M::Valid, Violations> {
+    let (model, mut shape) = read_body(body, presence, M::read)?;
     let model = model.filter(|_| !shape.has_wrong_type());
-    let valid = model.and_then(|model| check(model, now, &mut rules));
+    let valid = model.and_then(|model| model.check(&ROOT, &mut rules));
     shape.merge(rules);
     shape.into_result(valid)
 }
 
-/// Implements [`Request`] with the model's own `read` (see [`model!`]) and `check`.
+/// Implements [`Request`] for a [`Model`].
 macro_rules! request {
     ($model:ty => $valid:ty, $presence:expr) => {
         impl crate::Request for $model {
@@ -95,103 +83,208 @@ macro_rules! request {
             const NEEDS_BODY: bool = matches!($presence, crate::json::BodyPresence::Required);
 
             fn from_json(body: &[u8]) -> Result<Self, crate::Violations> {
-                crate::request::from_json(body, $presence, Self::read)
+                crate::request::from_json(body, $presence, crate::field::ModelFields::read)
             }
 
-            fn validate(self, now: crate::Timestamp) -> Result<$valid, crate::Violations> {
-                crate::request::validate(self, now, Self::check)
+            fn validate(self, now: crate::Timestamp) -> Result<Self::Valid, crate::Violations> {
+                crate::request::validate(&self, crate::violations::Validator::at(now))
             }
 
-            fn parse(body: &[u8], now: crate::Timestamp) -> Result<$valid, crate::Violations> {
-                crate::request::parse(body, $presence, now, Self::read, Self::check)
+            fn parse(body: &[u8], now: crate::Timestamp) -> Result<Self::Valid, crate::Violations> {
+                crate::request::parse::<Self>(
+                    crate::violations::Validator::at(now),
+                    body,
+                    $presence,
+                )
+            }
+
+            #[cfg(feature = "openapi")]
+            fn add_schema(schemas: &mut crate::schema::Schemas) -> serde_json::Value {
+                schemas.add::<Self>()
             }
         }
     };
 }
 pub(crate) use request;
 
-/// Declares the struct of a request model together with its reader `read`, so that each field is
-/// declared only once.
+/// Declares a request model, with the kind of each field after `as` (see [`crate::field`]). From this one
+/// declaration it makes the struct, its reader, the checks of single fields, and the JSON schema.
 ///
-/// The type of a field determines how it is read (see [`FromValue`](crate::json::FromValue)). An absent
-/// `Option` is `None`, and is not serialized. An absent field of any other type has its default value,
-/// which the rules refuse. A field that is read in another way is followed by its reader:
+/// A field whose type is an `Option` may be absent, and is not serialized then. Any other field is required.
+/// `("name")` is the field's name in JSON, if it differs.
+///
+/// `=> Name` declares the validated form, a struct with the same fields. `=> Type` at a field gives its type
+/// there, if it differs. `with Name` declares only the struct of checked fields. Use it if the validated form
+/// has other fields, or if there are rules about several fields, and implement [`Model`]
+/// by hand. `flatten` adds the fields of another model to the same object.
 ///
 /// ```text
 /// model! {
 ///     /// Body of `POST /v1/things`.
 ///     #[derive(Debug, Clone, Default, PartialEq)]
-///     pub struct CreateThing {
+///     pub struct CreateThing => #[derive(Debug)] pub NewThing {
 ///         /// Name of the thing.
-///         pub name: String,
+///         pub name: String as Visible<NAME_CHARS_MAX>,
+///         /// What it is like.
+///         pub color: Option<String> as NameOf<Color> => Option<Color>,
 ///         /// How long it lives, in seconds.
-///         pub ttl_seconds: Option<u32> = |object| object.u32("ttl_seconds", TTL_SECONDS_MAX),
+///         pub ttl_seconds: Option<u32> as Integer<0, TTL_SECONDS_MAX>,
 ///     }
 /// }
 /// ```
 macro_rules! model {
-    ($(#[$attribute:meta])* pub struct $name:ident { $($fields:tt)* }) => {
-        crate::request::model! {
-            @object [$(#[$attribute])* pub struct $name] $name [] [] $($fields)*
-        }
-    };
-    // Takes an optional field: appends it to the declared fields, and its reader to the readers.
     (
-        @$object:ident $head:tt $name:ident [$($declared:tt)*] [$($read:tt)*]
-        $(#[$attribute:meta])* pub $field:ident: Option<$type:ty> $(= $reader:expr)?, $($rest:tt)*
+        $(#[doc = $about:literal])*
+        #[derive($($derive:ident),*)]
+        pub struct $name:ident => $(#[$valid_attribute:meta])* pub $valid:ident {$(
+            $(#[doc = $field_about:literal])*
+            pub $field:ident $(($wire:literal))?: $type:ty as $kind:ty $(=> $valid_type:ty)?
+        ),* $(,)?}
     ) => {
-        crate::request::model! {
-            @$object $head $name
-            [$($declared)*
-                $(#[$attribute])* #[serde(skip_serializing_if = "Option::is_none")]
-                pub $field: Option<$type>,]
-            [$($read)* $field: crate::request::read_field!($object optional $field $($reader)?),]
-            $($rest)*
-        }
-    };
-    // Takes any other field.
-    (
-        @$object:ident $head:tt $name:ident [$($declared:tt)*] [$($read:tt)*]
-        $(#[$attribute:meta])* pub $field:ident: $type:ty $(= $reader:expr)?, $($rest:tt)*
-    ) => {
-        crate::request::model! {
-            @$object $head $name
-            [$($declared)* $(#[$attribute])* pub $field: $type,]
-            [$($read)* $field: crate::request::read_field!($object or_default $field $($reader)?),]
-            $($rest)*
-        }
-    };
-    // No field is left.
-    (@$object:ident [$($head:tt)*] $name:ident [$($declared:tt)*] [$($read:tt)*]) => {
-        #[derive(serde::Serialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-        $($head)* { $($declared)* }
+        #[doc = concat!("The validated form of [`", stringify!($name), "`].")]
+        $(#[$valid_attribute])*
+        pub struct $valid {$(
+            $(#[doc = $field_about])*
+            pub $field: crate::request::valid_type!($type $(, $valid_type)?),
+        )*}
 
-        impl $name {
-            pub(crate) fn read($object: &mut crate::json::Object<'_, '_>) -> Self {
-                Self { $($read)* }
+        crate::request::model! {
+            @declare
+            [$($about)*] [$($derive)*] $name $valid
+            $([$($field_about)*] $field [$($wire)?] [$type] [$kind])*
+        }
+
+        impl crate::field::Model for $name {
+            type Valid = $valid;
+
+            fn check(
+                &self,
+                at: &crate::violations::Path<'_>,
+                validator: &mut crate::violations::Validator,
+            ) -> Option<$valid> {
+                crate::field::ModelFields::check_fields(self, at, validator)
             }
         }
+    };
+    (
+        $(#[doc = $about:literal])*
+        #[derive($($derive:ident),*)]
+        pub struct $name:ident with $checked:ident {$(
+            $(#[doc = $field_about:literal])*
+            pub $field:ident $(($wire:literal))?: $type:ty as $kind:ty
+        ),* $(,)?}
+        $(flatten {
+            $(#[doc = $flat_about:literal])*
+            pub $flat:ident: $flat_type:ty $(,)?
+        })?
+    ) => {
+        /// The checked fields.
+        #[allow(dead_code, reason = "some fields are only checked")]
+        pub(crate) struct $checked {$(
+            $(#[doc = $field_about])*
+            pub(crate) $field: <$type as crate::field::Field<$kind>>::Valid,
+        )*}
 
-        impl crate::json::FromValue for $name {
-            fn from_value(value: crate::json::Value<'_, '_>) -> Option<Self> {
-                value.object(Self::read)
+        crate::request::model! {
+            @declare
+            [$($about)*] [$($derive)*] $name $checked
+            $([$($field_about)*] $field [$($wire)?] [$type] [$kind])*
+            $(flatten [$($flat_about)*] $flat [$flat_type])?
+        }
+    };
+    (
+        @declare
+        [$($about:literal)*] [$($derive:ident)*] $name:ident $checked:ident
+        $([$($field_about:literal)*] $field:ident [$($wire:literal)?] [$type:ty] [$kind:ty])*
+        $(flatten [$($flat_about:literal)*] $flat:ident [$flat_type:ty])?
+    ) => {
+        $(#[doc = $about])*
+        #[derive($($derive,)* serde::Serialize)]
+        pub struct $name {
+            $(
+                $(#[doc = $field_about])*
+                $(#[serde(rename = $wire)])?
+                #[serde(skip_serializing_if = "crate::field::Absent::is_left_out")]
+                pub $field: $type,
+            )*
+            $(
+                $(#[doc = $flat_about])*
+                #[serde(flatten)]
+                pub $flat: $flat_type,
+            )?
+        }
+
+        impl crate::field::ModelFields for $name {
+            type Fields = $checked;
+
+            #[cfg(feature = "openapi")]
+            const NAME: &'static str = stringify!($name);
+
+            fn read(object: &mut crate::json::Object<'_, '_>) -> Self {
+                Self {
+                    $($field: crate::field::Field::<$kind>::read(
+                        object,
+                        crate::request::wire_name!($field $($wire)?),
+                    ),)*
+                    $($flat: <$flat_type as crate::field::ModelFields>::read(object),)?
+                }
+            }
+
+            fn check_fields(
+                &self,
+                at: &crate::violations::Path<'_>,
+                validator: &mut crate::violations::Validator,
+            ) -> Option<$checked> {
+                $(let $field = crate::field::Field::<$kind>::check(
+                    &self.$field,
+                    &at.field(crate::request::wire_name!($field $($wire)?)),
+                    validator,
+                );)*
+                Some($checked { $($field: $field?),* })
+            }
+
+            #[cfg(feature = "openapi")]
+            fn object_schema(schemas: &mut crate::schema::Schemas) -> serde_json::Value {
+                let properties = vec![$(
+                    crate::schema::Property::new(
+                        crate::request::wire_name!($field $($wire)?),
+                        concat!($($field_about),*),
+                        <$type as crate::field::Field<$kind>>::schema(schemas),
+                    ),
+                )*];
+                let object = crate::schema::object(concat!($($about),*), properties);
+                $(
+                    let flat = <$flat_type as crate::field::ModelFields>::object_schema(schemas);
+                    let object = crate::schema::with_fields_of(object, flat);
+                )?
+                object
             }
         }
     };
 }
 pub(crate) use model;
 
-/// The reader of one field of a [`model!`].
-macro_rules! read_field {
-    ($object:ident $method:ident $field:ident) => {
-        $object.$method(stringify!($field))
+/// The type of a field in the validated form.
+macro_rules! valid_type {
+    ($type:ty) => {
+        $type
     };
-    ($object:ident $method:ident $field:ident $reader:expr) => {
-        crate::json::read_with($object, $reader)
+    ($type:ty, $valid:ty) => {
+        $valid
     };
 }
-pub(crate) use read_field;
+pub(crate) use valid_type;
+
+/// The name of a field in JSON.
+macro_rules! wire_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $wire:literal) => {
+        $wire
+    };
+}
+pub(crate) use wire_name;
 
 /// The query of an endpoint. It is read as strictly as a body: each parameter at most once, and no
 /// unknown ones.
@@ -220,8 +313,8 @@ pub struct Parameter {
     pub form: ParameterForm,
 }
 
-/// The values that a query parameter accepts. An empty `Text` or `Integer` equals an absent one. Every other form
-/// refuses an empty value: with it, a script whose variable is empty would select everything.
+/// The values that a query parameter accepts. An empty `Text` or `Integer` equals an absent one. Every other
+/// form refuses an empty value: with it, a script whose variable is empty would select everything.
 #[derive(Debug, Clone, Copy)]
 pub enum ParameterForm {
     /// Any text.
@@ -353,6 +446,21 @@ impl<'q> Parameters<'q> {
             self.validator.violation(&path(name), UnknownName { known });
         }
         Some(value)
+    }
+
+    /// Takes a name of an enum. It must not be empty.
+    pub(crate) fn parsed<T: FromStr<Err = UnknownName>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<T> {
+        let value = self.non_empty(name)?;
+        value.parse().map_err(|unknown| self.validator.violation(&path(name), unknown)).ok()
+    }
+
+    /// Takes a text of limited length. It must not be empty.
+    pub(crate) fn short_text(&mut self, name: &'static str, chars_max: usize) -> Option<String> {
+        let value = self.non_empty(name)?;
+        self.validator.text(&path(name), value, chars_max)
     }
 
     /// Takes an integer within its declared range. Returns `None` also for the text that is accepted in

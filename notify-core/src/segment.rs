@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::BodyPresence;
-use crate::notification::check_platforms;
+use crate::field::{Kind, Model, ModelFields, Required};
+use crate::json::{BodyPresence, Value};
+use crate::platform::Platforms;
 use crate::request::{model, request};
-use crate::violations::{NUL_FORBIDDEN, REQUIRED, Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
+use crate::violations::{NUL_FORBIDDEN, Path, Validator};
 use crate::{Audience, Condition, Platform, SEGMENT_NAME_CHARS_MAX, Timestamp};
 
 /// Most segments of an application.
@@ -110,14 +113,21 @@ impl<'de> Deserialize<'de> for SegmentName {
 model! {
     /// Body of `PUT /v1/segments/:name`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PutSegment {
+    pub struct PutSegment with PutSegmentFields {
         /// The condition of the segment. It names no other segment. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = Audience, required = true))]
-        pub audience: Option<Audience>,
+        pub audience: Option<Audience> as Required<OfSegment>,
     }
 }
 
 request!(PutSegment => Condition, BodyPresence::Required);
+
+impl Model for PutSegment {
+    type Valid = Condition;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Condition> {
+        self.check_fields(at, validator)?.audience
+    }
+}
 
 impl PutSegment {
     /// A request that gives the segment this condition.
@@ -132,17 +142,49 @@ impl PutSegment {
     pub fn new(audience: Audience) -> Self {
         Self { audience: Some(audience) }
     }
+}
 
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Condition> {
-        required(self.audience, validator)?.check(&path("audience"), validator)
+/// A condition that names no segment.
+pub(crate) struct OfSegment;
+
+impl Kind for OfSegment {
+    type Raw = Audience;
+    type Valid = Condition;
+
+    fn read(value: Value<'_, '_>) -> Option<Audience> {
+        Audience::read(value)
+    }
+
+    fn check(raw: &Audience, at: &Path<'_>, validator: &mut Validator) -> Option<Condition> {
+        raw.check(at, validator)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        schemas.add_type::<Audience>()
     }
 }
 
-fn required(audience: Option<Audience>, validator: &mut Validator) -> Option<Audience> {
-    if audience.is_none() {
-        validator.violation(&path("audience"), REQUIRED);
+/// A condition that may name segments. [`Audience::resolve`] replaces them.
+pub(crate) struct WithSegments;
+
+impl Kind for WithSegments {
+    type Raw = Audience;
+    type Valid = Audience;
+
+    fn read(value: Value<'_, '_>) -> Option<Audience> {
+        Audience::read(value)
     }
-    audience
+
+    fn check(raw: &Audience, at: &Path<'_>, validator: &mut Validator) -> Option<Audience> {
+        raw.check_unexpanded(at, validator);
+        Some(raw.clone())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        schemas.add_type::<Audience>()
+    }
 }
 
 /// A segment in a response.
@@ -172,13 +214,11 @@ pub struct SegmentList {
 model! {
     /// Body of `POST /v1/segments/preview`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PreviewSegment {
+    pub struct PreviewSegment with PreviewSegmentFields {
         /// The condition that the devices must meet. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = Audience, required = true))]
-        pub audience: Option<Audience>,
+        pub audience: Option<Audience> as Required<WithSegments>,
         /// Only devices of these platforms; at least one platform. All platforms when absent.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
-        pub platforms: Option<Vec<String>> = |object| object.list("platforms", usize::MAX),
+        pub platforms: Option<Vec<String>> as Platforms,
     }
 }
 
@@ -193,23 +233,21 @@ pub struct SegmentToPreview {
 
 request!(PreviewSegment => SegmentToPreview, BodyPresence::Required);
 
+impl Model for PreviewSegment {
+    type Valid = SegmentToPreview;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<SegmentToPreview> {
+        let PreviewSegmentFields { audience, platforms } = self.check_fields(at, validator)?;
+        let platforms = platforms.unwrap_or_else(|| Platform::ALL.to_vec());
+        Some(SegmentToPreview { audience: audience?, platforms })
+    }
+}
+
 impl PreviewSegment {
     /// A request that counts the devices of all platforms that meet this condition.
     #[must_use]
     pub fn new(audience: Audience) -> Self {
         Self { audience: Some(audience), platforms: None }
-    }
-
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<SegmentToPreview> {
-        let audience = required(self.audience, validator);
-        if let Some(audience) = &audience {
-            audience.check_unexpanded(&path("audience"), validator);
-        }
-        let platforms = match &self.platforms {
-            Some(platforms) => check_platforms(Some(platforms), validator),
-            None => Platform::ALL.to_vec(),
-        };
-        Some(SegmentToPreview { audience: audience?, platforms })
     }
 }
 

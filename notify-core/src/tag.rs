@@ -1,12 +1,15 @@
 //! Tags of devices.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
-use crate::json::{BodyPresence, FromValue, Object, Value};
+use crate::field::{Field, Flag, Kind, Model, ModelFields, Text};
+use crate::json::{BodyPresence, Object, Value};
 use crate::request::{model, request};
-use crate::violations::REQUIRED;
-use crate::violations::{Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::{Property, Schemas};
+use crate::violations::{Path, REQUIRED, Validator};
 use crate::wire_enum::wire_enum;
 
 /// Longest name of a tag, in characters.
@@ -40,12 +43,9 @@ wire_enum! {
 model! {
     /// Body of `POST /v1/devices/:device_id/tags`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct SetTags {
+    pub struct SetTags with SetTagsFields {
         /// Tags to set. Other tags of the device stay.
-        pub tags: Vec<Tag> = |object| {
-            object.require("tags");
-            object.list("tags", TAGS_PER_REQUEST_MAX).unwrap_or_default()
-        },
+        pub tags: Vec<Tag> as Tags<TAGS_PER_REQUEST_MAX>,
     }
 }
 
@@ -74,9 +74,11 @@ pub struct TagList {
 
 request!(SetTags => Vec<Tag>, BodyPresence::Required);
 
-impl SetTags {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<Tag>> {
-        Some(check_tags(self.tags, TAGS_PER_REQUEST_MAX, validator))
+impl Model for SetTags {
+    type Valid = Vec<Tag>;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Vec<Tag>> {
+        Some(self.check_fields(at, validator)?.tags)
     }
 }
 
@@ -88,11 +90,11 @@ impl Tag {
     }
 
     fn read(object: &mut Object<'_, '_>) -> Self {
-        let name = object.or_default("name");
+        let name = object.take("name", TagName::read).unwrap_or_default();
         object.require("type");
         object.require("value");
-        let value: Option<bool> = match object.optional::<String>("type").as_deref() {
-            None | Some("bool") => object.optional("value"),
+        let value: Option<bool> = match object.take("type", <Text>::read).as_deref() {
+            None | Some("bool") => object.take("value", Flag::read),
             Some(kind) => {
                 object.violation("type", if kind.is_empty() { REQUIRED } else { "must be bool" });
                 // The value cannot be checked without a known type. Taking it avoids a second violation.
@@ -103,24 +105,48 @@ impl Tag {
     }
 }
 
-impl FromValue for Tag {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.object(Self::read)
+/// At most `MAX` tags, no name twice.
+pub(crate) struct Tags<const MAX: usize>;
+
+impl<const MAX: usize> Kind for Tags<MAX> {
+    type Raw = Vec<Tag>;
+    type Valid = Vec<Tag>;
+
+    fn read(value: Value<'_, '_>) -> Option<Vec<Tag>> {
+        value.list(MAX, |value| value.object(Tag::read))
+    }
+
+    fn check(raw: &Vec<Tag>, at: &Path<'_>, validator: &mut Validator) -> Option<Vec<Tag>> {
+        validator.max_len(at, raw.len(), MAX, "tags");
+        let mut names = HashSet::new();
+        for (index, tag) in raw.iter().enumerate() {
+            let at = at.index(index);
+            let at = at.field("name");
+            Field::<TagName>::check(&tag.name, &at, validator);
+            if !names.insert(&tag.name) && !tag.name.is_empty() {
+                validator.violation(&at, "is given twice");
+            }
+        }
+        Some(raw.clone())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let kind = schemas.add_type::<TagType>();
+        let properties = vec![
+            Property::new(
+                "name",
+                "Name; unique within the device.",
+                (TagName::schema(schemas), true),
+            ),
+            Property::new("type", "Data type of the value; always `bool`.", (kind, true)),
+            Property::new("value", "The value.", (serde_json::json!({ "type": "boolean" }), true)),
+        ];
+        let tag = crate::schema::object("A tag of a device.", properties);
+        let tag = schemas.add_schema("TagInput", tag);
+        serde_json::json!({ "type": "array", "maxItems": MAX, "items": tag })
     }
 }
 
-/// Checks a list of at most `max` tags, and returns it.
-pub(crate) fn check_tags(tags: Vec<Tag>, max: usize, validator: &mut Validator) -> Vec<Tag> {
-    let at = path("tags");
-    validator.max_len(&at, tags.len(), max, "tags");
-    let mut names = std::collections::HashSet::new();
-    for (index, tag) in tags.iter().enumerate() {
-        let tag_path = at.index(index);
-        let name_path = tag_path.field("name");
-        validator.required_up_to(&name_path, tag.name.clone(), TAG_NAME_CHARS_MAX);
-        if !names.insert(&tag.name) && !tag.name.is_empty() {
-            validator.violation(&name_path, "is given twice");
-        }
-    }
-    tags
-}
+/// The name of a tag.
+pub(crate) type TagName = Text<TAG_NAME_CHARS_MAX>;

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::{Id, Integer, Model, ModelFields, Text};
 use crate::json::BodyPresence;
 use crate::request::{Parameters, model, request};
-use crate::violations::{Validator, path};
+use crate::violations::{Path, Validator};
 use crate::{
     Attributes, DeviceId, Parameter, ParameterForm, Platform, Query, Timestamp, UserId, Violations,
 };
@@ -56,13 +57,21 @@ pub struct UserList {
 model! {
     /// Body of `PUT /v1/devices/:device_id/user`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct LogIn {
+    pub struct LogIn with LogInFields {
         /// Id of the user, chosen by the caller.
-        pub user_id: String,
+        pub user_id: String as Id<UserId>,
     }
 }
 
 request!(LogIn => UserId, BodyPresence::Required);
+
+impl Model for LogIn {
+    type Valid = UserId;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<UserId> {
+        Some(self.check_fields(at, validator)?.user_id)
+    }
+}
 
 impl LogIn {
     /// A request that logs this user in.
@@ -75,10 +84,6 @@ impl LogIn {
     #[must_use]
     pub fn new(user_id: impl Into<String>) -> Self {
         Self { user_id: user_id.into() }
-    }
-
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<UserId> {
-        validator.id(&path("user_id"), &self.user_id, UserId::new)
     }
 }
 
@@ -94,9 +99,9 @@ pub const USER_TOKEN_CHARS_MAX: usize = 255;
 model! {
     /// Body of `POST /v1/users/:user_id/tokens`; may be empty.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct CreateUserToken {
+    pub struct CreateUserToken with CreateUserTokenFields {
         /// How long the token is valid, in seconds: 60 to 86,400; 3,600 when absent.
-        pub ttl_seconds: Option<u32> = |object| object.u32("ttl_seconds", USER_TOKEN_SECONDS_MAX),
+        pub ttl_seconds: Option<u32> as Integer<USER_TOKEN_SECONDS_MIN, USER_TOKEN_SECONDS_MAX>,
     }
 }
 
@@ -109,18 +114,12 @@ pub struct UserTokenLife {
 
 request!(CreateUserToken => UserTokenLife, BodyPresence::Optional);
 
-impl CreateUserToken {
-    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<UserTokenLife> {
-        let seconds = self.ttl_seconds.unwrap_or(USER_TOKEN_SECONDS_DEFAULT);
-        if seconds < USER_TOKEN_SECONDS_MIN {
-            let what = format_args!("must be at least {USER_TOKEN_SECONDS_MIN}");
-            validator.violation(&path("ttl_seconds"), what);
-        }
-        if seconds > USER_TOKEN_SECONDS_MAX {
-            let what = format_args!("must be at most {USER_TOKEN_SECONDS_MAX}");
-            validator.violation(&path("ttl_seconds"), what);
-        }
+impl Model for CreateUserToken {
+    type Valid = UserTokenLife;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<UserTokenLife> {
+        let seconds = self.check_fields(at, validator)?.ttl_seconds;
+        let seconds = seconds.unwrap_or(USER_TOKEN_SECONDS_DEFAULT);
         Some(UserTokenLife { ttl_ms: i64::from(seconds) * 1_000 })
     }
 }
@@ -146,9 +145,9 @@ model! {
     /// `PUT /web/v1/:app_id/devices/:device_id/user`.
     // No `Debug`, because of the token.
     #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct LogInWithToken {
+    pub struct LogInWithToken with LogInWithTokenFields {
         /// A token of the user, from `POST /v1/users/:user_id/tokens`.
-        pub user_token: String,
+        pub user_token: String as Text<USER_TOKEN_CHARS_MAX>,
     }
 }
 
@@ -159,12 +158,11 @@ pub struct PresentedUserToken(pub String);
 
 request!(LogInWithToken => PresentedUserToken, BodyPresence::Required);
 
-impl LogInWithToken {
-    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<PresentedUserToken> {
-        let at = path("user_token");
-        let token = validator.required_up_to(&at, self.user_token, USER_TOKEN_CHARS_MAX);
-        Some(PresentedUserToken(token))
+impl Model for LogInWithToken {
+    type Valid = PresentedUserToken;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<PresentedUserToken> {
+        Some(PresentedUserToken(self.check_fields(at, validator)?.user_token))
     }
 }
 

@@ -1,13 +1,12 @@
-//! The violations of a request, each with the path of the value; and the rules that many fields share,
-//! such as those of required texts, ids, enums, urls, instants and the lengths of lists.
+//! The violations of a request, each with the path of the value; and the rules of texts, urls and the lengths of
+//! lists.
 
 use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 
 use serde::Serialize;
 use url::Url;
 
-use crate::{TIMESTAMP_MS_MAX, Timestamp, UnknownName, is_blank, wire_url};
+use crate::Timestamp;
 
 /// Longest url, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
@@ -64,6 +63,8 @@ pub(crate) struct Validator {
     unlisted: u64,
     has_wrong_type: bool,
     is_for_accepted: bool,
+    checks_types_only: bool,
+    now: Timestamp,
 }
 
 #[derive(Debug)]
@@ -81,11 +82,31 @@ impl Line {
 }
 
 impl Validator {
-    /// A validator for requests that were accepted earlier, perhaps by a version with larger limits. It does
+    /// A validator that compares instants with `now`.
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self { now, ..Self::default() }
+    }
+
+    /// The validator for requests that were accepted earlier, perhaps by a version with larger limits. It does
     /// not check the lengths of texts. Lists of ids may be empty, because erasing devices and users removes
     /// their ids from accepted requests.
-    pub(crate) fn for_accepted() -> Self {
-        Self { is_for_accepted: true, ..Self::default() }
+    pub(crate) fn for_accepted(self) -> Self {
+        Self { is_for_accepted: true, ..self }
+    }
+
+    /// The time of the request.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Whether the values that are read are ignored: only their types are checked.
+    pub(crate) fn checks_types_only(&self) -> bool {
+        self.checks_types_only
+    }
+
+    /// Sets whether only types are checked. Returns the previous setting.
+    pub(crate) fn set_types_only(&mut self, types_only: bool) -> bool {
+        std::mem::replace(&mut self.checks_types_only, types_only)
     }
 
     pub(crate) fn is_for_accepted(&self) -> bool {
@@ -174,177 +195,37 @@ impl Validator {
 }
 
 impl Validator {
-    /// Checks an optional text of at most [`TEXT_CHARS_MAX`]; an empty text equals an absent one.
-    pub(crate) fn text(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
-        self.text_up_to(path, text, TEXT_CHARS_MAX)
-    }
-
-    /// Checks an optional text of limited length.
-    pub(crate) fn text_up_to(
-        &mut self,
-        path: &Path<'_>,
-        text: Option<String>,
-        chars_max: usize,
-    ) -> Option<String> {
-        let text = text.filter(|text| !text.is_empty())?;
+    /// Checks that a text has at most `chars_max` characters and no U+0000.
+    pub(crate) fn text(&mut self, path: &Path<'_>, text: &str, chars_max: usize) -> Option<String> {
         if text.contains('\0') {
             self.violation(path, NUL_FORBIDDEN);
+            return None;
         }
         if !self.is_for_accepted() && text.chars().nth(chars_max).is_some() {
             self.violation(path, format_args!("must be at most {chars_max} characters"));
-        }
-        Some(text)
-    }
-
-    /// Checks a required text of at most [`TEXT_CHARS_MAX`].
-    pub(crate) fn required(&mut self, path: &Path<'_>, text: String) -> String {
-        self.required_visible_up_to(path, text, TEXT_CHARS_MAX)
-    }
-
-    /// Checks an optional text that people read; one without a visible character equals an absent one.
-    pub(crate) fn visible_up_to(
-        &mut self,
-        path: &Path<'_>,
-        text: Option<String>,
-        chars_max: usize,
-    ) -> Option<String> {
-        self.text_up_to(path, text, chars_max).filter(|text| !is_blank(text))
-    }
-
-    /// Checks an optional text that people read, of at most [`TEXT_CHARS_MAX`].
-    pub(crate) fn visible(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
-        self.visible_up_to(path, text, TEXT_CHARS_MAX)
-    }
-
-    /// Checks a required text of limited length that people read. It must have a visible character.
-    pub(crate) fn required_visible_up_to(
-        &mut self,
-        path: &Path<'_>,
-        text: String,
-        chars_max: usize,
-    ) -> String {
-        if !text.is_empty() && is_blank(&text) {
-            self.violation(path, REQUIRED);
-        }
-        self.required_up_to(path, text, chars_max)
-    }
-
-    /// Checks a required text of limited length.
-    pub(crate) fn required_up_to(
-        &mut self,
-        path: &Path<'_>,
-        text: String,
-        chars_max: usize,
-    ) -> String {
-        if text.is_empty() {
-            self.violation(path, REQUIRED);
-        }
-        self.text_up_to(path, Some(text), chars_max).unwrap_or_default()
-    }
-
-    /// Checks a required id. `parse` returns the violated rule of an invalid id.
-    pub(crate) fn id<'t, T>(
-        &mut self,
-        path: &Path<'_>,
-        text: &'t str,
-        parse: impl FnOnce(&'t str) -> Result<T, &'static str>,
-    ) -> Option<T> {
-        if text.is_empty() {
-            self.violation(path, REQUIRED);
             return None;
         }
-        parse(text).map_err(|rule| self.violation(path, rule)).ok()
-    }
-
-    /// Checks an optional id. Unlike other optional texts, it must not be empty.
-    pub(crate) fn optional_id<'t, T>(
-        &mut self,
-        path: &Path<'_>,
-        text: Option<&'t str>,
-        parse: impl FnOnce(&'t str) -> Result<T, &'static str>,
-    ) -> Option<T> {
-        let text = text?;
-        if text.is_empty() {
-            self.violation(path, "must not be empty");
-            return None;
-        }
-        parse(text).map_err(|rule| self.violation(path, rule)).ok()
-    }
-
-    /// Checks a required name of an enum.
-    pub(crate) fn one_of<T: FromStr<Err = UnknownName>>(
-        &mut self,
-        path: &Path<'_>,
-        name: &str,
-    ) -> Option<T> {
-        if name.is_empty() {
-            self.violation(path, REQUIRED);
-            return None;
-        }
-        name.parse().map_err(|unknown| self.violation(path, unknown)).ok()
-    }
-
-    /// Checks an optional name of an enum; an empty text equals an absent one.
-    pub(crate) fn optional_one_of<T: FromStr<Err = UnknownName>>(
-        &mut self,
-        path: &Path<'_>,
-        name: Option<&str>,
-    ) -> Option<T> {
-        self.one_of(path, name.filter(|name| !name.is_empty())?)
-    }
-
-    /// Checks the target of a click: any absolute URI, including custom schemes.
-    pub(crate) fn uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
-        let uri = uri.filter(|uri| !uri.is_empty())?;
-        if let Err(rule) = check_uri(&uri) {
-            self.violation(path, rule);
-        }
-        Some(uri)
-    }
-
-    /// Checks the target of a click, and returns it as a message carries it.
-    pub(crate) fn wire_uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
-        self.uri(path, uri).map(|uri| wire_url(&uri))
-    }
-
-    /// Checks the url of a resource that a device fetches, and returns it as a message carries it.
-    pub(crate) fn wire_http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
-        self.http_url(path, url).map(|url| wire_url(&url))
-    }
-
-    /// Checks the url of a resource to fetch: absolute, `http` or `https`.
-    pub(crate) fn http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
-        let url = url.filter(|url| !url.is_empty())?;
-        if let Err(rule) = check_http_url(&url) {
-            self.violation(path, rule);
-        }
-        Some(url)
-    }
-
-    /// Checks a required `http` or `https` url.
-    pub(crate) fn required_http_url(&mut self, path: &Path<'_>, url: String) -> String {
-        if url.is_empty() {
-            self.violation(path, REQUIRED);
-        }
-        self.http_url(path, Some(url)).unwrap_or_default()
-    }
-
-    /// Checks that unix milliseconds are within the years 1970 to 9999.
-    pub(crate) fn instant(&mut self, path: &Path<'_>, ms: Option<i64>) -> Option<Timestamp> {
-        let ms = ms?;
-        if !(0..=TIMESTAMP_MS_MAX).contains(&ms) {
-            self.violation(path, "must be unix milliseconds within the years 1970 to 9999");
-            return None;
-        }
-        Some(Timestamp(ms))
+        Some(text.to_owned())
     }
 
     /// Checks that a list has at most `max` elements. `what` follows the number in the violation, such as
-    /// `ids`, or `tag` if `max` is 1.
+    /// `languages`, or `element` if `max` is 1.
     pub(crate) fn max_len(&mut self, path: &Path<'_>, len: usize, max: usize, what: impl Display) {
         if len > max {
             self.violation(path, format_args!("must hold at most {max} {what}"));
         }
+    }
+
+    /// Checks the target of a click: any absolute URI, including custom schemes.
+    pub(crate) fn uri(&mut self, path: &Path<'_>, uri: &str) -> Option<String> {
+        check_uri(uri).map_err(|rule| self.violation(path, rule)).ok()?;
+        Some(uri.to_owned())
+    }
+
+    /// Checks the url of a resource to fetch: absolute, `http` or `https`.
+    pub(crate) fn http_url(&mut self, path: &Path<'_>, url: &str) -> Option<String> {
+        check_http_url(url).map_err(|rule| self.violation(path, rule)).ok()?;
+        Some(url.to_owned())
     }
 }
 

@@ -2,16 +2,24 @@
 //! of `/web/v1`.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "openapi")]
+use serde_json::json;
 use url::{Host, Origin, Url};
 
 use crate::address::is_this_machine;
+use crate::device::{TimeZone, UtcOffset};
+use crate::field::{
+    Id, Instant, List, Model, ModelFields, NameOf, Nested, Text, TextKind, without_duplicates,
+};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::tag::check_tags;
-use crate::violations::{Path, Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::{Schemas, Together, given, unset};
+use crate::tag::{TagName, Tags};
+use crate::violations::{Path, Validator};
 use crate::{
-    AppId, DeviceId, EventType, NotificationId, Platform, PushSubscription, Subscribe,
-    Subscription, TAG_NAME_CHARS_MAX, Tag, Timestamp,
+    AppId, DeviceDetails, DeviceId, Endpoint, EventType, NotificationId, PushSubscription,
+    Subscription, Tag, Timestamp,
 };
 
 /// Most origins of one application.
@@ -42,19 +50,15 @@ pub const WEB_PUSH_SERVICES_DEFAULT: [&str; 5] = [
 model! {
     /// Body of `PUT /admin/v1/apps/:id/web`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct SetWebAccess {
+    pub struct SetWebAccess with SetWebAccessFields {
         /// 1 to 50 origins of pages that may subscribe: `https://` and a host, or `http://localhost` with
         /// a port.
-        pub allowed_origins: Vec<String> = |object| {
-            object.require("allowed_origins");
-            object.list("allowed_origins", WEB_ORIGINS_MAX).unwrap_or_default()
-        },
+        pub allowed_origins: Vec<String> as List<PageOrigin, 1, WEB_ORIGINS_MAX>,
         /// Names of the tags that a browser may set on its device; none when absent.
-        pub allowed_tags: Option<Vec<String>> = |object| object.list("allowed_tags", WEB_TAGS_MAX),
+        pub allowed_tags: Option<Vec<String>> as List<TagName, 0, WEB_TAGS_MAX>,
         /// Hosts of the push services that a subscription may use; `*.` and a domain allow all hosts of
         /// the domain. When absent, those of the common browsers.
-        pub push_services: Option<Vec<String>> =
-            |object| object.list("push_services", WEB_PUSH_SERVICES_MAX),
+        pub push_services: Option<Vec<String>> as List<PushServiceHost, 0, WEB_PUSH_SERVICES_MAX>,
     }
 }
 
@@ -103,24 +107,22 @@ model! {
     /// Body of `POST /web/v1/:app_id/devices`.
     // No `Debug`, because of the secret.
     #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct WebSubscribe {
+    pub struct WebSubscribe with WebSubscribeFields {
         /// The browser's `PushSubscription` as JSON.
-        pub subscription: PushSubscription = |object| object.required("subscription"),
+        pub subscription: PushSubscription as Nested<PushSubscription>,
         /// Id of the device that this browser is registered as; required with `device_secret`.
-        pub device_id: Option<String>,
+        pub device_id: Option<String> as Id<DeviceId>,
         /// Secret of the device; required with `device_id`.
-        pub device_secret: Option<String>,
+        pub device_secret: Option<String> as Text<WEB_SECRET_CHARS_MAX>,
         /// Language code.
-        pub language: Option<String>,
+        pub language: Option<String> as BrowserLanguage,
         /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
         /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
-        pub timezone: Option<String>,
+        pub timezone: Option<String> as TimeZone,
         /// Offset from UTC in minutes, as a string.
-        pub utc_offset: Option<String>,
+        pub utc_offset: Option<String> as UtcOffset,
         /// Tags to set on the device; each must be in the application's `allowed_tags`.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Tag>>))]
-        pub tags: Vec<Tag> = |object| object.list("tags", WEB_TAGS_MAX).unwrap_or_default(),
+        pub tags: Option<Vec<Tag>> as Tags<WEB_TAGS_MAX>,
     }
 }
 
@@ -159,123 +161,163 @@ model! {
     /// Body of `POST /web/v1/:app_id/devices/:device_id/events` and
     /// `POST /device/v1/devices/:device_id/events`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct WebReport {
+    pub struct WebReport with WebReportFields {
         /// 1 to 50 events of the device.
-        pub events: Vec<WebReportEvent> =
-            |object| object.list("events", WEB_EVENTS_PER_REQUEST_MAX).unwrap_or_default(),
+        pub events: Vec<WebReportEvent>
+            as List<Nested<WebReportEvent>, 1, WEB_EVENTS_PER_REQUEST_MAX>,
     }
 }
 
 model! {
     /// One event of a [`WebReport`].
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct WebReportEvent {
+    pub struct WebReportEvent => #[derive(Debug, Clone, PartialEq, Eq)] pub WebEvent {
         /// `received`, `opened`, `clicked` or `dismissed`.
-        #[cfg_attr(feature = "openapi", schema(value_type = EventType))]
-        #[serde(rename = "type")]
-        pub kind: String = |object| object.or_default("type"),
+        pub kind ("type"): String as NameOf<EventType> => EventType,
         /// Id of the notification.
-        pub notification_id: String,
+        pub notification_id: String as Id<NotificationId> => NotificationId,
         /// When it happened, unix ms; now when absent.
-        pub at: Option<Timestamp>,
+        pub at: Option<Timestamp> as Instant,
     }
-}
-
-/// The validated form of [`WebReportEvent`]; the path of the request has the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebEvent {
-    /// The type of the event.
-    pub kind: EventType,
-    /// The notification.
-    pub notification_id: NotificationId,
-    /// When it happened. `None` means the time at which the server receives the event.
-    pub at: Option<Timestamp>,
 }
 
 request!(SetWebAccess => WebAccess, BodyPresence::Required);
 request!(WebSubscribe => BrowserSubscription, BodyPresence::Required);
 request!(WebReport => Vec<WebEvent>, BodyPresence::Required);
 
-impl SetWebAccess {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<WebAccess> {
-        let origins = path("allowed_origins");
-        if self.allowed_origins.is_empty() {
-            validator.violation(&origins, "must hold at least 1 origin");
-        }
-        validator.max_len(&origins, self.allowed_origins.len(), WEB_ORIGINS_MAX, "origins");
-        let tags = path("allowed_tags");
-        let names = self.allowed_tags.unwrap_or_default();
-        validator.max_len(&tags, names.len(), WEB_TAGS_MAX, "tags");
-        for (index, name) in names.iter().enumerate() {
-            validator.required_up_to(&tags.index(index), name.clone(), TAG_NAME_CHARS_MAX);
-        }
-        let services = path("push_services");
-        let hosts = self
+impl Model for SetWebAccess {
+    type Valid = WebAccess;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<WebAccess> {
+        let fields = self.check_fields(at, validator)?;
+        let push_services = fields
             .push_services
             .unwrap_or_else(|| WEB_PUSH_SERVICES_DEFAULT.map(str::to_owned).into());
-        validator.max_len(&services, hosts.len(), WEB_PUSH_SERVICES_MAX, "hosts");
         Some(WebAccess {
-            allowed_origins: normalize_each(
-                &origins,
-                &self.allowed_origins,
-                validator,
-                normalize_origin,
-            ),
-            allowed_tags: names,
-            push_services: normalize_each(&services, &hosts, validator, normalize_push_service),
+            allowed_origins: without_duplicates(fields.allowed_origins),
+            allowed_tags: fields.allowed_tags.unwrap_or_default(),
+            push_services: without_duplicates(push_services),
         })
     }
 }
 
-/// Converts each element of a list to its normal form, and removes duplicates.
-fn normalize_each(
-    at: &Path<'_>,
-    texts: &[String],
-    validator: &mut Validator,
-    normalize: fn(&str) -> Result<String, &'static str>,
-) -> Vec<String> {
-    let mut all = Vec::with_capacity(texts.len());
-    for (index, text) in texts.iter().enumerate() {
-        match normalize(text) {
-            Ok(text) if !all.contains(&text) => all.push(text),
-            Ok(_) => {}
-            Err(rule) => validator.violation(&at.index(index), rule),
-        }
+/// The origin of a page, in the form in which browsers send it.
+pub(crate) struct PageOrigin;
+
+impl TextKind for PageOrigin {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        normalize_origin(raw).map_err(|rule| validator.violation(at, rule)).ok()
     }
-    all
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        json!({ "type": "string", "minLength": 1, "maxLength": ORIGIN_CHARS_MAX })
+    }
 }
 
-impl WebSubscribe {
-    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<BrowserSubscription> {
-        let id_path = path("device_id");
-        let device_id = validator.optional_id(&id_path, self.device_id.as_deref(), DeviceId::new);
-        let secret_path = path("device_secret");
-        let secret = validator.text_up_to(&secret_path, self.device_secret, WEB_SECRET_CHARS_MAX);
-        if device_id.is_none() && secret.is_some() {
-            validator.violation(&id_path, "is required with device_secret");
-        }
-        if device_id.is_some() && secret.is_none() {
-            validator.violation(&secret_path, "is required with device_id");
-        }
-        let tags = check_tags(self.tags, WEB_TAGS_MAX, validator);
-        // Anonymous clients set the language, and administrators read it, so it cannot be any text.
-        if self.language.as_deref().is_some_and(|text| !text.is_empty() && !is_language(text)) {
-            let what = "must be a language code, such as en or pt-BR";
-            validator.violation(&path("language"), what);
-        }
-        let subscribe = Subscribe {
-            platform: Platform::Web.to_string(),
-            subscription: Some(self.subscription),
-            language: self.language,
-            timezone: self.timezone,
-            utc_offset: self.utc_offset,
-            ..Subscribe::default()
+/// The host of a push service in lower case, or `*.` and a domain.
+pub(crate) struct PushServiceHost;
+
+impl TextKind for PushServiceHost {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        normalize_push_service(raw).map_err(|rule| validator.violation(at, rule)).ok()
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        // `*.` can precede the host.
+        json!({ "type": "string", "minLength": 1, "maxLength": HOST_CHARS_MAX + 2 })
+    }
+}
+
+impl Model for WebSubscribe {
+    type Valid = BrowserSubscription;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<BrowserSubscription> {
+        let fields = self.check_fields(at, validator);
+        check_credentials(&self.device_id, &self.device_secret, at, validator);
+        let fields = fields?;
+        let (details, timezone_minutes) =
+            DeviceDetails::in_zone(fields.language, fields.timezone, fields.utc_offset);
+        let subscription = Subscription {
+            device_id: None,
+            endpoint: Endpoint::Web(fields.subscription),
+            utc_offset_minutes: timezone_minutes.unwrap_or(0),
+            timezone_minutes,
+            user_id: None,
+            details,
         };
-        let subscription = subscribe.check(now, validator)?;
-        let device = device_id
-            .zip(secret)
-            .map(|(device_id, secret)| DeviceCredentials { device_id, secret });
-        Some(BrowserSubscription { subscription, device, tags })
+        let device = DeviceCredentials::of(fields.device_id, fields.device_secret);
+        Some(BrowserSubscription { subscription, device, tags: fields.tags.unwrap_or_default() })
+    }
+
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        Together {
+            about: "`device_id` and `device_secret` require each other.",
+            keywords: id_with_secret(),
+        }
+    }
+}
+
+/// Checks that an id and its secret require each other.
+pub(crate) fn check_credentials(
+    device_id: &Option<String>,
+    secret: &Option<String>,
+    at: &Path<'_>,
+    validator: &mut Validator,
+) {
+    let has_secret = secret.as_ref().is_some_and(|secret| !secret.is_empty());
+    match (device_id.is_some(), has_secret) {
+        (false, true) => {
+            validator.violation(&at.field("device_id"), "is required with device_secret");
+        }
+        (true, false) => {
+            validator.violation(&at.field("device_secret"), "is required with device_id");
+        }
+        (true, true) | (false, false) => {}
+    }
+}
+
+/// The keywords of [`check_credentials`].
+#[cfg(feature = "openapi")]
+pub(crate) fn id_with_secret() -> serde_json::Value {
+    json!({ "anyOf": [
+        { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
+        {
+            "required": ["device_id", "device_secret"],
+            "properties": { "device_id": given(), "device_secret": given() },
+        },
+    ] })
+}
+
+impl DeviceCredentials {
+    pub(crate) fn of(device_id: Option<DeviceId>, secret: Option<String>) -> Option<Self> {
+        Some(Self { device_id: device_id?, secret: secret? })
+    }
+}
+
+/// The language of a browser. Strangers set it, and administrators read it, so it cannot be any text.
+pub(crate) struct BrowserLanguage;
+
+impl TextKind for BrowserLanguage {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        if !is_language(raw) {
+            validator.violation(at, "must be a language code, such as en or pt-BR");
+        }
+        Some(raw.to_owned())
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        let pattern = "^[A-Za-z0-9_-]+$";
+        json!({ "type": "string", "maxLength": WEB_LANGUAGE_CHARS_MAX, "pattern": pattern })
     }
 }
 
@@ -286,28 +328,11 @@ fn is_language(text: &str) -> bool {
     text.len() <= WEB_LANGUAGE_CHARS_MAX && text.bytes().all(is_in_tag)
 }
 
-impl WebReport {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<WebEvent>> {
-        let events = path("events");
-        if self.events.is_empty() {
-            validator.violation(&events, "must hold at least 1 event");
-        }
-        validator.max_len(&events, self.events.len(), WEB_EVENTS_PER_REQUEST_MAX, "events");
-        let mut valid = Vec::with_capacity(self.events.len());
-        for (index, event) in self.events.iter().enumerate() {
-            valid.extend(event.check(&events.index(index), validator));
-        }
-        Some(valid)
-    }
-}
+impl Model for WebReport {
+    type Valid = Vec<WebEvent>;
 
-impl WebReportEvent {
-    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<WebEvent> {
-        let kind = validator.one_of(&at.field("type"), &self.kind);
-        let notification_id =
-            validator.id(&at.field("notification_id"), &self.notification_id, NotificationId::new);
-        let happened_at = validator.instant(&at.field("at"), self.at.map(Timestamp::as_ms));
-        Some(WebEvent { kind: kind?, notification_id: notification_id?, at: happened_at })
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Vec<WebEvent>> {
+        Some(self.check_fields(at, validator)?.events)
     }
 }
 

@@ -50,6 +50,13 @@ macro_rules! wire_enum {
             }
         }
 
+        impl $crate::field::Named for $name {
+            #[cfg(feature = "openapi")]
+            fn add_to(schemas: &mut $crate::schema::Schemas) -> serde_json::Value {
+                schemas.add_type::<Self>()
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())

@@ -471,7 +471,7 @@ fn notification(args: Send) -> Result<CreateNotification, Failure> {
         user_ids: non_empty(args.target.users),
         audience,
         content,
-        send_at: args.timing.send_at.map(Timestamp::as_ms),
+        send_at: args.timing.send_at,
         send_at_local: args.timing.send_at_local,
         ttl_seconds: args.timing.ttl,
         priority: args.timing.priority,

@@ -110,7 +110,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
     let webhooks = notify.webhooks();
     match command {
         Webhooks::Create { hook_url, events, description } => {
-            let webhook = CreateWebhook { url: hook_url, events, description };
+            let webhook = CreateWebhook { url: hook_url, events: Some(events), description };
             session.out.show(&webhooks.create(&webhook).await?, &view::WEBHOOK_CREATED)
         }
         Webhooks::List(page) => {

@@ -91,7 +91,7 @@ handle! {
     /// webhook is disabled.
     fn recover(id: WebhookId, since: Timestamp) -> WebhookRecovered =
         Call::v1(Method::POST, &["webhooks", &id.to_string(), "recover"])
-            .body(&RecoverWebhook { since: Some(since.as_ms()) });
+            .body(&RecoverWebhook { since: Some(since) });
 
     paged {
         /// One page of the webhooks: `GET /v1/webhooks`.

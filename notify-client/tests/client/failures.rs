@@ -246,7 +246,7 @@ async fn each_network_failure_has_its_error() {
     assert!(matches!(error, Error::Transport { .. }), "{error:?}");
     let start = format!("the connection to http://{address} failed: ");
     assert!(error.to_string().starts_with(&start), "{error}");
-    assert!(tokio::time::timeout(Duration::from_secs(5), hang_up).await.unwrap().unwrap() >= 3);
+    assert!(tokio::time::timeout(Duration::from_secs(60), hang_up).await.unwrap().unwrap() >= 3);
 }
 
 #[test]

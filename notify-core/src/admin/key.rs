@@ -2,16 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "openapi")]
+use serde_json::json;
+
 use super::NAME_CHARS_MAX;
-use crate::attribute::ATTRIBUTE_NAME_RULE;
-use crate::json::BodyPresence;
+use crate::attribute::AttributeName;
+use crate::field::{Instant, Integer, Kind, List, Model, ModelFields, NameOf, Text};
+use crate::json::{BodyPresence, Value};
 use crate::request::{model, request};
+#[cfg(feature = "openapi")]
+use crate::schema::{Schemas, Together};
+use crate::tag::TagName;
 use crate::time::DAY_MS;
-use crate::violations::{Validator, path};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
-use crate::{
-    ATTRIBUTES_MAX, KeyId, TAG_NAME_CHARS_MAX, Timestamp, WEB_TAGS_MAX, is_attribute_name,
-};
+use crate::{ATTRIBUTES_MAX, KeyId, Timestamp, WEB_TAGS_MAX};
 
 /// Most API keys of an application. One answer lists all of them.
 pub const API_KEYS_MAX: u64 = 1_000;
@@ -90,23 +95,20 @@ impl KeyScopes {
 model! {
     /// Body of `POST /admin/v1/apps/:id/keys`; may be empty.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateKey {
+    pub struct CreateKey with CreateKeyFields {
         /// What the key is for.
-        pub name: Option<String>,
-        /// What the key may do; everything when absent, including what later versions add.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<KeyScope>>))]
-        pub scopes: Option<Vec<String>> = |object| object.list("scopes", KEY_SCOPES_MAX),
+        pub name: Option<String> as Text<NAME_CHARS_MAX>,
+        /// What the key may do, at least one scope. When absent, everything, including what later versions add.
+        pub scopes: Option<Vec<String>> as List<NameOf<KeyScope>, 1, KEY_SCOPES_MAX>,
         /// `secret` (default) for backends, or `publishable` for apps.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<ApiKeyKind>))]
-        pub kind: Option<String>,
+        pub kind: Option<String> as NameOf<ApiKeyKind>,
         /// For a publishable key: names of the tags that an app may set on its device; none when absent.
-        pub allowed_tags: Option<Vec<String>> = |object| object.list("allowed_tags", WEB_TAGS_MAX),
+        pub allowed_tags: Option<Vec<String>> as List<TagName, 0, WEB_TAGS_MAX>,
         /// For a publishable key: names of the attributes that an app may set on its device; none when
         /// absent.
-        pub allowed_attributes: Option<Vec<String>> =
-            |object| object.list("allowed_attributes", ATTRIBUTES_MAX),
+        pub allowed_attributes: Option<Vec<String>> as List<AttributeName, 0, ATTRIBUTES_MAX>,
         /// When the key expires, unix ms; in the future, at most ten years ahead. Never when absent.
-        pub expires_at: Option<Timestamp>,
+        pub expires_at: Option<Timestamp> as Expiry,
     }
 }
 
@@ -216,108 +218,106 @@ impl CreateKey {
             ..Self::default()
         }
     }
+}
 
-    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<NewApiKey> {
-        let name = validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX);
-        let kind = validator.optional_one_of(&path("kind"), self.kind.as_deref());
-        let is_kind_known = kind.is_some() || self.kind.as_deref().unwrap_or_default().is_empty();
-        let expires_at = check_expiry(self.expires_at, now, validator);
-        let (has_scopes, has_tags, has_attributes) =
-            (self.scopes.is_some(), self.allowed_tags.is_some(), self.allowed_attributes.is_some());
-        let scopes = check_scopes(self.scopes, validator);
-        let limits = check_limits(self.allowed_tags, self.allowed_attributes, validator);
-        let grant = match kind.unwrap_or(ApiKeyKind::Secret) {
-            ApiKeyKind::Secret => {
-                if is_kind_known {
-                    for (field, is_given) in
-                        [("allowed_tags", has_tags), ("allowed_attributes", has_attributes)]
-                    {
-                        if is_given {
-                            let what = "must be absent unless kind is publishable";
-                            validator.violation(&path(field), what);
-                        }
-                    }
-                }
-                KeyGrant::Api(scopes)
+impl Model for CreateKey {
+    type Valid = NewApiKey;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<NewApiKey> {
+        let fields = self.check_fields(at, validator);
+        let given = [
+            ("scopes", self.scopes.is_some(), ApiKeyKind::Secret),
+            ("allowed_tags", self.allowed_tags.is_some(), ApiKeyKind::Publishable),
+            ("allowed_attributes", self.allowed_attributes.is_some(), ApiKeyKind::Publishable),
+        ];
+        let kind = self.kind.as_deref().filter(|kind| !kind.is_empty());
+        if let Ok(kind) = kind.map_or(Ok(ApiKeyKind::Secret), str::parse) {
+            for (field, _, of) in given.iter().filter(|(_, is_given, of)| *is_given && *of != kind)
+            {
+                let what = format_args!("must be absent unless kind is {of}");
+                validator.violation(&at.field(field), what);
             }
-            ApiKeyKind::Publishable => {
-                if has_scopes {
-                    validator.violation(&path("scopes"), "must be absent for a publishable key");
+        }
+        let fields = fields?;
+        let grant = match fields.kind.unwrap_or(ApiKeyKind::Secret) {
+            ApiKeyKind::Secret => KeyGrant::Api(match fields.scopes {
+                None => KeyScopes::All,
+                Some(mut scopes) => {
+                    scopes.sort_unstable();
+                    scopes.dedup();
+                    KeyScopes::Only(scopes)
                 }
-                KeyGrant::Devices(limits)
-            }
+            }),
+            ApiKeyKind::Publishable => KeyGrant::Devices(DeviceLimits {
+                allowed_tags: fields.allowed_tags.unwrap_or_default(),
+                allowed_attributes: fields.allowed_attributes.unwrap_or_default(),
+            }),
         };
-        Some(NewApiKey { name, terms: KeyTerms { grant, expires_at } })
+        let terms = KeyTerms { grant, expires_at: fields.expires_at };
+        Some(NewApiKey { name: fields.name, terms })
     }
-}
 
-fn check_limits(
-    tags: Option<Vec<String>>,
-    attributes: Option<Vec<String>>,
-    validator: &mut Validator,
-) -> DeviceLimits {
-    let at = path("allowed_tags");
-    let allowed_tags = tags.unwrap_or_default();
-    validator.max_len(&at, allowed_tags.len(), WEB_TAGS_MAX, "tags");
-    for (index, name) in allowed_tags.iter().enumerate() {
-        validator.required_up_to(&at.index(index), name.clone(), TAG_NAME_CHARS_MAX);
-    }
-    let at = path("allowed_attributes");
-    let allowed_attributes = attributes.unwrap_or_default();
-    validator.max_len(&at, allowed_attributes.len(), ATTRIBUTES_MAX, "attributes");
-    for (index, name) in allowed_attributes.iter().enumerate() {
-        if !is_attribute_name(name) {
-            validator.violation(&at.index(index), ATTRIBUTE_NAME_RULE);
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        Together {
+            about: "Only a secret key can have `scopes`. Only a publishable key can have `allowed_tags` \
+                and `allowed_attributes`.",
+            keywords: json!({ "anyOf": [
+                {
+                    "properties": {
+                        "kind": { "enum": [null, "", "secret"] },
+                        "allowed_tags": { "type": "null" },
+                        "allowed_attributes": { "type": "null" },
+                    },
+                },
+                {
+                    "required": ["kind"],
+                    "properties": {
+                        "kind": { "const": "publishable" },
+                        "scopes": { "type": "null" },
+                    },
+                },
+            ] }),
         }
     }
-    DeviceLimits { allowed_tags, allowed_attributes }
 }
 
-fn check_expiry(
-    expires_at: Option<Timestamp>,
-    now: Timestamp,
-    validator: &mut Validator,
-) -> Option<Timestamp> {
-    let at = path("expires_at");
-    let expires_at = validator.instant(&at, expires_at.map(Timestamp::as_ms))?;
-    if expires_at <= now {
-        validator.violation(&at, "must be in the future");
-    }
-    if expires_at.ms_since(now) > KEY_LIFETIME_MS_MAX {
-        validator.violation(&at, "must be at most ten years ahead");
-    }
-    Some(expires_at)
-}
+/// An instant in the future, within [`KEY_LIFETIME_MS_MAX`].
+pub(crate) struct Expiry;
 
-/// Checks a list of scopes. An empty list is an error, because a caller whose list came out empty would
-/// get a key for everything.
-fn check_scopes(names: Option<Vec<String>>, validator: &mut Validator) -> KeyScopes {
-    let Some(names) = names else { return KeyScopes::All };
-    let at = path("scopes");
-    if names.is_empty() {
-        validator.violation(&at, "must hold at least 1 scope; leave it out for all");
+impl Kind for Expiry {
+    type Raw = Timestamp;
+    type Valid = Timestamp;
+
+    fn read(value: Value<'_, '_>) -> Option<Timestamp> {
+        Instant::read(value)
     }
-    validator.max_len(&at, names.len(), KEY_SCOPES_MAX, "scopes");
-    let mut scopes = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        if let Some(scope) = validator.one_of(&at.index(index), name)
-            && !scopes.contains(&scope)
-        {
-            scopes.push(scope);
+
+    fn check(raw: &Timestamp, at: &Path<'_>, validator: &mut Validator) -> Option<Timestamp> {
+        let expires_at = Instant::check(raw, at, validator)?;
+        let now = validator.now();
+        if expires_at <= now {
+            validator.violation(at, "must be in the future");
         }
+        if expires_at.ms_since(now) > KEY_LIFETIME_MS_MAX {
+            validator.violation(at, "must be at most ten years ahead");
+        }
+        Some(expires_at)
     }
-    scopes.sort_unstable();
-    KeyScopes::Only(scopes)
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        Instant::schema(schemas)
+    }
 }
 
 model! {
     /// Body of `POST /admin/v1/apps/:id/keys/:key_id/rotate`; may be empty.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct RotateKey {
+    pub struct RotateKey with RotateKeyFields {
         /// How long the rotated key stays valid, in seconds; 86,400 when absent. An earlier expiry of the
         /// key stays.
-        pub overlap_seconds: Option<u32> =
-            |object| object.u32("overlap_seconds", KEY_OVERLAP_SECONDS_MAX),
+        pub overlap_seconds: Option<u32> as Integer<0, KEY_OVERLAP_SECONDS_MAX>,
     }
 }
 
@@ -330,14 +330,12 @@ pub struct KeyRotation {
 
 request!(RotateKey => KeyRotation, BodyPresence::Optional);
 
-impl RotateKey {
-    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<KeyRotation> {
-        let seconds = self.overlap_seconds.unwrap_or(KEY_OVERLAP_SECONDS_DEFAULT);
-        if seconds > KEY_OVERLAP_SECONDS_MAX {
-            let what = format_args!("must be at most {KEY_OVERLAP_SECONDS_MAX}");
-            validator.violation(&path("overlap_seconds"), what);
-        }
+impl Model for RotateKey {
+    type Valid = KeyRotation;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<KeyRotation> {
+        let seconds = self.check_fields(at, validator)?.overlap_seconds;
+        let seconds = seconds.unwrap_or(KEY_OVERLAP_SECONDS_DEFAULT);
         Some(KeyRotation { overlap_ms: i64::from(seconds) * 1_000 })
     }
 }

@@ -12,9 +12,12 @@ pub use key::*;
 pub use operator::*;
 pub use playground::*;
 
+use crate::field::{Model, ModelFields, NameOf, Text, Visible};
 use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};
-use crate::violations::{Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 use crate::{AppId, ChannelView, ProviderKind, Timestamp};
 
@@ -26,11 +29,11 @@ pub const LANGUAGE_DEFAULT: &str = "en";
 model! {
     /// Body of `POST /admin/v1/apps`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateApp {
+    pub struct CreateApp with CreateAppFields {
         /// Display name; the default title of notifications.
-        pub name: String,
+        pub name: String as Visible<NAME_CHARS_MAX>,
         /// Language code; `en` when absent.
-        pub language: Option<String>,
+        pub language: Option<String> as Text<NAME_CHARS_MAX>,
     }
 }
 
@@ -45,56 +48,32 @@ pub struct NewApp {
 
 request!(CreateApp => NewApp, BodyPresence::Required);
 
-impl CreateApp {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewApp> {
-        let name = validator.required_visible_up_to(&path("name"), self.name, NAME_CHARS_MAX);
-        let language = validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX);
-        Some(NewApp { name, language: language.unwrap_or_else(|| LANGUAGE_DEFAULT.to_owned()) })
+impl Model for CreateApp {
+    type Valid = NewApp;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<NewApp> {
+        let CreateAppFields { name, language } = self.check_fields(at, validator)?;
+        let language = language.unwrap_or_else(|| LANGUAGE_DEFAULT.to_owned());
+        Some(NewApp { name, language })
     }
 }
 
 model! {
     /// Body of `PATCH /admin/v1/apps/:id`. Absent fields keep their value.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct UpdateApp {
+    pub struct UpdateApp => #[derive(Debug, Clone, Default, PartialEq, Eq)] pub AppChange {
         /// Display name.
-        pub name: Option<String>,
+        pub name: Option<String> as Text<NAME_CHARS_MAX>,
         /// Language code.
-        pub language: Option<String>,
+        pub language: Option<String> as Text<NAME_CHARS_MAX>,
         /// `active` or `suspended`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<AppStatus>))]
-        pub status: Option<String>,
+        pub status: Option<String> as NameOf<AppStatus> => Option<AppStatus>,
         /// `repeat` or `skip`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<OnCrash>))]
-        pub on_crash: Option<String>,
+        pub on_crash: Option<String> as NameOf<OnCrash> => Option<OnCrash>,
     }
-}
-
-/// The validated form of [`UpdateApp`]; `None` keeps the value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AppChange {
-    /// Display name.
-    pub name: Option<String>,
-    /// Language code.
-    pub language: Option<String>,
-    /// State.
-    pub status: Option<AppStatus>,
-    /// What happens to messages that a crash interrupts.
-    pub on_crash: Option<OnCrash>,
 }
 
 request!(UpdateApp => AppChange, BodyPresence::Required);
-
-impl UpdateApp {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AppChange> {
-        Some(AppChange {
-            name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX),
-            language: validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX),
-            status: validator.optional_one_of(&path("status"), self.status.as_deref()),
-            on_crash: validator.optional_one_of(&path("on_crash"), self.on_crash.as_deref()),
-        })
-    }
-}
 
 wire_enum! {
     /// State of an application.
@@ -165,19 +144,35 @@ pub struct AppList {
 
 /// Body of a `POST` without parameters: empty, or an object without fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoBody {}
 
 request!(NoBody => NoBody, BodyPresence::Optional);
 
-impl NoBody {
+impl ModelFields for NoBody {
+    type Fields = Self;
+
+    #[cfg(feature = "openapi")]
+    const NAME: &'static str = "NoBody";
+
     fn read(_: &mut Object<'_, '_>) -> Self {
         Self {}
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
-    fn check(self, _now: Timestamp, _: &mut Validator) -> Option<Self> {
-        Some(self)
+    fn check_fields(&self, _: &Path<'_>, _: &mut Validator) -> Option<Self> {
+        Some(*self)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn object_schema(_: &mut Schemas) -> serde_json::Value {
+        crate::schema::object("An object without fields.", Vec::new())
+    }
+}
+
+impl Model for NoBody {
+    type Valid = Self;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Self> {
+        self.check_fields(at, validator)
     }
 }
 

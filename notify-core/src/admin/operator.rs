@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::NAME_CHARS_MAX;
+use crate::field::{Text, Visible};
 use crate::json::BodyPresence;
 use crate::request::{
     CURSOR, LIMIT, PageQuery, Parameter, ParameterForm, Parameters, Query, model, request,
 };
-use crate::violations::{Validator, Violations, path};
+use crate::violations::{Violations, path};
 use crate::wire_enum::wire_enum;
 use crate::{AppId, KeyId, SessionId, Timestamp};
 
@@ -17,38 +18,24 @@ pub const ADMIN_KEYS_MAX: u64 = 100;
 model! {
     /// Body of `POST /admin/v1/keys`; may be empty.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateAdminKey {
+    pub struct CreateAdminKey => #[derive(Debug, Clone)] pub NewAdminKey {
         /// Who uses the key, or what for.
-        pub name: Option<String>,
+        pub name: Option<String> as Text<NAME_CHARS_MAX>,
     }
 }
 
-request!(CreateAdminKey => CreateAdminKey, BodyPresence::Optional);
-
-impl CreateAdminKey {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
-        Some(Self { name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX) })
-    }
-}
+request!(CreateAdminKey => NewAdminKey, BodyPresence::Optional);
 
 model! {
     /// Body of `PATCH /admin/v1/keys/:id`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct RenameKey {
+    pub struct RenameKey => #[derive(Debug, Clone)] pub NewKeyName {
         /// Who uses the key, or what for.
-        pub name: String,
+        pub name: String as Visible<NAME_CHARS_MAX>,
     }
 }
 
-request!(RenameKey => RenameKey, BodyPresence::Required);
-
-impl RenameKey {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
-        Some(Self {
-            name: validator.required_visible_up_to(&path("name"), self.name, NAME_CHARS_MAX),
-        })
-    }
-}
+request!(RenameKey => NewKeyName, BodyPresence::Required);
 
 /// Answer of `POST /admin/v1/keys`. The key is shown only here.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

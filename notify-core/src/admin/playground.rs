@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::{Model, ModelFields, NameOf};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::violations::{Validator, path};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 use crate::{AppId, DeviceId, Platform, Timestamp};
 
@@ -103,17 +104,18 @@ wire_enum! {
 model! {
     /// Body of `PUT /admin/v1/playground/devices/:device_id/answer`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct SetPlaygroundAnswer {
+    pub struct SetPlaygroundAnswer with SetPlaygroundAnswerFields {
         /// `ok`, `unregistered`, `unavailable` or `slow`.
-        #[cfg_attr(feature = "openapi", schema(value_type = PlaygroundAnswer))]
-        pub answer: String,
+        pub answer: String as NameOf<PlaygroundAnswer>,
     }
 }
 
 request!(SetPlaygroundAnswer => PlaygroundAnswer, BodyPresence::Required);
 
-impl SetPlaygroundAnswer {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<PlaygroundAnswer> {
-        validator.one_of(&path("answer"), &self.answer)
+impl Model for SetPlaygroundAnswer {
+    type Valid = PlaygroundAnswer;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<PlaygroundAnswer> {
+        Some(self.check_fields(at, validator)?.answer)
     }
 }

@@ -9,14 +9,15 @@ use super::json::{too_deep, too_many};
 use super::version::Version;
 use super::{
     ATTRIBUTE_OPERATORS, Audience, CONDITION_LEVELS_MAX, CONDITION_VALUES_MAX, CONDITIONS_MAX,
-    Field, SEGMENT_NAME_CHARS_MAX, Test, WITHIN_DAYS_MAX,
+    Field, SEGMENT_NAME_CHARS_MAX, Test, WithinDays,
 };
 use crate::attribute::{ATTRIBUTE_NAME_RULE, check_value, is_attribute_name};
+use crate::field::{self, Kind, Text};
 use crate::language::comparable_language;
+use crate::tag::TagName;
 use crate::violations::{Path, Validator};
 use crate::{
-    AttributeValue, Platform, TAG_NAME_CHARS_MAX, TIMESTAMP_MS_MAX, Timestamp,
-    UTC_OFFSET_MINUTES_MAX, UnknownName,
+    AttributeValue, Platform, TIMESTAMP_MS_MAX, Timestamp, UTC_OFFSET_MINUTES_MAX, UnknownName,
 };
 
 impl Audience {
@@ -91,9 +92,8 @@ impl<'v> Checker<'v> {
                 None
             }
             Audience::Tag(name) => {
-                let at = at.field("tag");
-                let name = self.validator.required_up_to(&at, name.clone(), TAG_NAME_CHARS_MAX);
-                Some(Node::Tag(index_of(&mut self.tags, &name)))
+                field::Field::<TagName>::check(name, &at.field("tag"), self.validator)
+                    .map(|name| Node::Tag(index_of(&mut self.tags, &name)))
             }
             Audience::Attribute { name, test } => {
                 if !is_attribute_name(name) {
@@ -130,9 +130,9 @@ impl<'v> Checker<'v> {
         (nodes.len() == conditions.len()).then_some(nodes)
     }
 
-    fn check_segment(&mut self, name: &str, at: &Path<'_>) {
+    fn check_segment(&mut self, name: &String, at: &Path<'_>) {
         if self.allows_segments {
-            self.validator.required_up_to(at, name.to_owned(), SEGMENT_NAME_CHARS_MAX);
+            field::Field::<Text<SEGMENT_NAME_CHARS_MAX>>::check(name, at, self.validator);
         } else {
             self.validator.violation(at, "a segment must not name another segment");
         }
@@ -230,14 +230,7 @@ impl<'v> Checker<'v> {
             Test::AtLeast(value) => self.value(value, &at, instant).map(TimeTest::AtLeast),
             Test::Below(value) => self.value(value, &at, instant).map(TimeTest::Below),
             Test::WithinDays(days) => {
-                if *days == 0 {
-                    self.validator.violation(&at, "must be at least 1");
-                }
-                if *days > WITHIN_DAYS_MAX {
-                    let what = format_args!("must be at most {WITHIN_DAYS_MAX}");
-                    self.validator.violation(&at, what);
-                }
-                Some(TimeTest::WithinDays(*days))
+                WithinDays::check(days, &at, self.validator).map(TimeTest::WithinDays)
             }
             Test::Is(_) | Test::In(_) => None,
         }

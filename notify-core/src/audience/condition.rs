@@ -156,7 +156,7 @@ impl Condition {
     /// Every other violation.
     pub fn parse_stored(json: &str) -> Result<Self, Violations> {
         let audience = Audience::from_json(json)?;
-        let mut validator = Validator::for_accepted();
+        let mut validator = Validator::default().for_accepted();
         let condition = audience.check(&path("audience"), &mut validator);
         validator.into_result(condition)
     }

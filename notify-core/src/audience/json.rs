@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 
 use super::{
     ATTRIBUTE_OPERATORS, Audience, CONDITION_LEVELS_MAX, CONDITION_VALUES_MAX, CONDITIONS_MAX,
-    Field, OPERATORS, Test, WITHIN_DAYS_MAX,
+    Field, OPERATORS, Test, WithinDays,
 };
-use crate::json::{BodyPresence, FromValue, Object, Value};
+use crate::field::{Flag, Kind, Text};
+use crate::json::{BodyPresence, Object, Value};
 use crate::request::from_json;
 use crate::{AttributeValue, UnknownName, Violations};
 
@@ -54,8 +55,9 @@ impl Audience {
     }
 }
 
-impl FromValue for Audience {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+impl Audience {
+    /// Reads a condition.
+    pub(crate) fn read(value: Value<'_, '_>) -> Option<Self> {
         value.object(Reader::read_root)?
     }
 }
@@ -103,15 +105,15 @@ impl Reader {
                 let condition = object.take_given("not", |value| self.read_value(value, level + 1));
                 condition.map(|condition| Audience::Not(Box::new(condition)))
             }
-            "segment" => object.take_given("segment", String::from_value).map(Audience::Segment),
-            "tag" => object.take_given("tag", String::from_value).map(Audience::Tag),
+            "segment" => object.take_given("segment", <Text>::read).map(Audience::Segment),
+            "tag" => object.take_given("tag", <Text>::read).map(Audience::Tag),
             "attribute" => {
-                let name = object.take_given("attribute", String::from_value);
+                let name = object.take_given("attribute", <Text>::read);
                 let test = read_test(object, ATTRIBUTE_OPERATORS);
                 Some(Audience::Attribute { name: name?, test: test? })
             }
             _ => {
-                let field = object.take_given("field", String::from_value);
+                let field = object.take_given("field", <Text>::read);
                 let field: Option<Field> = field.and_then(|name| {
                     let report = |unknown: UnknownName| object.unreadable_field("field", unknown);
                     name.parse().map_err(report).ok()
@@ -142,19 +144,16 @@ fn read_test(object: &mut Object<'_, '_>, operators: &[&'static str]) -> Option<
         object.unreadable(&OPERATORS, must_have_one(operators));
         return None;
     };
-    let value = AttributeValue::from_value;
+    let value = AttributeValue::read;
     match operator {
         "is" => object.take_given("is", value).map(Test::Is),
         "in" => {
             object.take_given("in", |list| list.list(CONDITION_VALUES_MAX, value)).map(Test::In)
         }
-        "exists" => object.take_given("exists", bool::from_value).map(Test::Exists),
+        "exists" => object.take_given("exists", Flag::read).map(Test::Exists),
         "at_least" => object.take_given("at_least", value).map(Test::AtLeast),
         "below" => object.take_given("below", value).map(Test::Below),
-        _ => {
-            let days = |value: Value<'_, '_>| value.u32(WITHIN_DAYS_MAX);
-            object.take_given("within_days", days).map(Test::WithinDays)
-        }
+        _ => object.take_given("within_days", WithinDays::read).map(Test::WithinDays),
     }
 }
 

@@ -22,6 +22,7 @@ pub use self::condition::{
 pub use self::evaluation::Subject;
 pub use self::expression::{EXPRESSION_CHARS_MAX, ExpressionError};
 pub use self::version::Version;
+use crate::field::Integer;
 use crate::violations::Quoted;
 use crate::wire_enum::wire_enum;
 use crate::{AttributeValue, TAG_NAME_CHARS_MAX};
@@ -34,6 +35,8 @@ pub const CONDITION_LEVELS_MAX: usize = 8;
 pub const CONDITION_VALUES_MAX: usize = 100;
 /// Most days of `within_days`: ten years.
 pub const WITHIN_DAYS_MAX: u32 = 3_650;
+/// The value of `within_days`.
+type WithinDays = Integer<1, WITHIN_DAYS_MAX>;
 /// Longest name of a segment, in characters.
 pub const SEGMENT_NAME_CHARS_MAX: usize = TAG_NAME_CHARS_MAX;
 

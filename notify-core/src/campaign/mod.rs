@@ -11,10 +11,10 @@ pub use self::button::*;
 pub use self::feature::*;
 pub use self::request::*;
 pub use self::valid::*;
+use crate::field::{Model, ModelFields};
 use crate::json::BodyPresence;
-use crate::request::Parameters;
-use crate::request::request;
-use crate::violations::{Validator, path};
+use crate::request::{Parameters, request};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 use crate::{
     CampaignId, LIMIT, LIMIT_DEFAULT, Parameter, ParameterForm, Query, Timestamp, Violations,
@@ -61,9 +61,11 @@ wire_enum! {
 
 request!(SetCampaignStatus => CampaignStatus, BodyPresence::Required);
 
-impl SetCampaignStatus {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<CampaignStatus> {
-        validator.one_of(&path("status"), &self.status)
+impl Model for SetCampaignStatus {
+    type Valid = CampaignStatus;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<CampaignStatus> {
+        Some(self.check_fields(at, validator)?.status)
     }
 }
 
@@ -92,9 +94,7 @@ impl Query for ListCampaigns {
         let offset = parameters.integer("offset").unwrap_or(0);
         let limit = take_limit(&mut parameters).unwrap_or(LIMIT_DEFAULT);
         let name = parameters.text("name").map(str::to_owned);
-        let status = parameters.non_empty("status");
-        let status = parameters.validator.optional_one_of(&path("status"), status);
-        let status = status.unwrap_or_default();
+        let status = parameters.parsed("status").unwrap_or_default();
         parameters.finish(Some(CampaignPage { offset, limit, name, status }))
     }
 }

@@ -2,16 +2,18 @@
 
 use serde::Serialize;
 
-#[cfg(feature = "openapi")]
-use crate::campaign::CampaignStatus;
-use crate::campaign::{ButtonKind, CampaignLayout, ExternalOrigin, FeatureKind, StringName};
+use super::valid::Features;
+use crate::campaign::{
+    ButtonKind, CampaignLayout, CampaignStatus, ExternalOrigin, FeatureKind, StringName,
+};
+use crate::field::{
+    AnyObject, Flag, HttpUrl, Id, Instant, List, NameOf, Nested, Number, Required, Uri, Visible,
+};
 use crate::json::JsonObject;
 use crate::request::model;
+use crate::violations::LISTED_NAME_CHARS_MAX;
 use crate::{FeedId, Timestamp};
 
-/// The number of elements of a list that are kept while reading, for the lists without a limit constant of
-/// their own. It only bounds memory: the rules refuse such lists much earlier.
-pub(super) const LIST_KEPT_MAX: usize = 100;
 /// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;
 /// Most features of type `external_content`.
@@ -24,6 +26,12 @@ pub const CUSTOM_FEEDS_MAX: usize = 1;
 pub const FEEDS_MIN: usize = 1;
 /// Most feeds of a content feed.
 pub const FEEDS_MAX: usize = 100;
+/// Most constant texts: one of each name.
+pub const STRINGS_MAX: usize = StringName::ALL.len();
+/// Fewest articles of a custom feed.
+pub const ARTICLES_MIN: usize = CampaignLayout::ContentWithTwo.articles();
+/// Most articles of a custom feed.
+pub const ARTICLES_MAX: usize = CampaignLayout::ContentWithThree.articles();
 /// Farthest latitude from the equator, in degrees.
 pub const LATITUDE_MAX: f64 = 90.0;
 /// Farthest longitude from Greenwich, in degrees.
@@ -32,66 +40,61 @@ pub const LONGITUDE_MAX: f64 = 180.0;
 model! {
     /// Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: the template that defines a campaign.
     #[derive(Debug, Clone, Default, PartialEq)]
-    pub struct Template {
+    pub struct Template with TemplateFields {
         /// Name of the campaign.
-        pub name: String,
+        pub name: String as Visible<LISTED_NAME_CHARS_MAX>,
         /// Layout.
-        #[cfg_attr(feature = "openapi", schema(value_type = CampaignLayout))]
-        pub layout_id: String,
+        pub layout_id: String as NameOf<CampaignLayout>,
         /// Which parts of the notification are shown. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = TemplateSettings, required = true))]
-        pub settings: Option<TemplateSettings>,
+        pub settings: Option<TemplateSettings> as Required<Nested<TemplateSettings>>,
         /// Constant texts.
-        pub strings: Option<Vec<TemplateString>> = |object| object.list("strings", LIST_KEPT_MAX),
+        pub strings: Option<Vec<TemplateString>> as List<Nested<TemplateString>, 0, STRINGS_MAX>,
         /// Whether this becomes the default campaign; false when absent.
-        pub is_default: Option<bool>,
+        pub is_default: Option<bool> as Flag,
         /// Features of the enrichment.
-        // Read by `TemplateDraft`.
-        pub features: Vec<Feature> = |_| Vec::new(),
+        pub features: Vec<Feature> as Features,
     }
 }
 
 model! {
     /// Settings of a template.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct TemplateSettings {
+    pub struct TemplateSettings with TemplateSettingsFields {
         /// Show the share button in the big view; true when absent.
-        pub big_share_button: Option<bool>,
+        pub big_share_button: Option<bool> as Flag,
         /// Show the enrichment in the small view; true when absent.
-        pub small_view: Option<bool>,
+        pub small_view: Option<bool> as Flag,
         /// Show the enrichment even if the notification has no image; true when absent.
-        pub build_without_image: Option<bool>,
+        pub build_without_image: Option<bool> as Flag,
         /// Show the share button in the small view; true when absent.
-        pub small_share_button: Option<bool>,
+        pub small_share_button: Option<bool> as Flag,
         /// Show a drag-to-expand text in place of the share button in the small view; false when absent.
-        pub drag_to_expand: Option<bool>,
+        pub drag_to_expand: Option<bool> as Flag,
     }
 }
 
 model! {
     /// A constant text of a template.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct TemplateString {
+    pub struct TemplateString with TemplateStringFields {
         /// Name of the text; each at most once.
-        #[cfg_attr(feature = "openapi", schema(value_type = StringName))]
-        pub name: String,
+        pub name: String as NameOf<StringName>,
         /// The text.
-        pub translations: Translations = |object| object.required("translations"),
+        pub translations: Translations as Nested<Translations>,
     }
 }
 
 model! {
     /// Values of a constant text.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Translations {
+    pub struct Translations with TranslationsFields {
         /// The default value.
-        pub def: String,
+        pub def: String as Visible,
     }
 }
 
 /// A feature of a template. Its `type` determines the fields of `data`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feature {
     /// Position in the notification, from 1; unique among the features of one type.
     pub position: u32,
@@ -102,7 +105,6 @@ pub struct Feature {
 
 /// `type` and `data` of a [`Feature`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum FeatureData {
     /// Articles of feeds.
@@ -131,115 +133,105 @@ impl FeatureData {
 model! {
     /// A feature with articles of feeds.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct ContentFeed {
+    pub struct ContentFeed with ContentFeedFields {
         /// 1 to 100 feeds.
-        pub feeds: Vec<TemplateFeed> =
-            |object| object.list("feeds", FEEDS_MAX).unwrap_or_default(),
+        pub feeds: Vec<TemplateFeed> as List<Nested<TemplateFeed>, FEEDS_MIN, FEEDS_MAX>,
         /// Open external articles in the browser; false when absent.
-        pub view_ext_on_browser: Option<bool>,
+        pub view_ext_on_browser: Option<bool> as Flag,
         /// Show the title above recommendations; false when absent.
-        pub recommendations_title: Option<bool>,
+        pub recommendations_title: Option<bool> as Flag,
     }
 }
 
 model! {
     /// A feed of a template: either `id`, or `url` and `name`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct TemplateFeed {
+    pub struct TemplateFeed with TemplateFeedFields {
         /// Id of an existing feed.
-        pub id: Option<String>,
+        pub id: Option<String> as Id<FeedId>,
         /// Url of a feed to create; a feed that has this url already is reused.
-        pub url: Option<String>,
+        pub url: Option<String> as HttpUrl,
         /// Name of the feed to create.
-        pub name: Option<String>,
+        pub name: Option<String> as Visible<LISTED_NAME_CHARS_MAX>,
     }
 }
 
 model! {
     /// A feature with content of an external provider.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct ExternalContent {
+    pub struct ExternalContent with ExternalContentFields {
         /// Origin of the content; always `ob_sdk`.
-        #[cfg_attr(feature = "openapi", schema(value_type = ExternalOrigin))]
-        #[serde(rename = "type")]
-        pub kind: String = |object| object.or_default("type"),
+        pub kind ("type"): String as NameOf<ExternalOrigin>,
         /// Id of the widget at the external content provider. Required.
-        #[cfg_attr(feature = "openapi", schema(required))]
-        pub ob_widget_id: Option<String>,
+        pub ob_widget_id: Option<String> as Required<Visible>,
         /// Open promoted content in the browser; false when absent.
-        pub view_ext_on_browser: Option<bool>,
+        pub view_ext_on_browser: Option<bool> as Flag,
         /// Show the title above recommendations; false when absent.
-        pub recommendations_title: Option<bool>,
+        pub recommendations_title: Option<bool> as Flag,
     }
 }
 
 model! {
     /// A feature with fixed articles.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CustomFeed {
+    pub struct CustomFeed with CustomFeedFields {
         /// The articles. Their number must be that of the layout.
-        pub articles: Vec<Article> = |object| {
-            object.require("articles");
-            object.list("articles", LIST_KEPT_MAX).unwrap_or_default()
-        },
+        pub articles: Vec<Article> as List<Nested<Article>, ARTICLES_MIN, ARTICLES_MAX>,
         /// Show the title above recommendations; false when absent.
-        pub recommendations_title: Option<bool>,
+        pub recommendations_title: Option<bool> as Flag,
     }
 }
 
 model! {
     /// An article.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Article {
+    pub struct Article with ArticleFields {
         /// Url of the article.
-        pub url: String,
+        pub url: String as HttpUrl,
         /// Title.
-        pub title: String,
+        pub title: String as Visible,
         /// Url of the thumbnail.
-        pub thumb_url: String,
+        pub thumb_url: String as HttpUrl,
         /// Marks the article as external content; false when absent.
-        pub is_external: Option<bool>,
+        pub is_external: Option<bool> as Flag,
     }
 }
 
 model! {
     /// An action button. Its `type` determines which fields are required.
     #[derive(Debug, Clone, Default, PartialEq)]
-    pub struct TemplateButton {
+    pub struct TemplateButton with TemplateButtonFields {
         /// `fb`, `wa`, `sms`, `email`, `cal`, `video`, `url`, `nav` or `custom`.
-        #[cfg_attr(feature = "openapi", schema(value_type = ButtonKind))]
-        #[serde(rename = "type")]
-        pub kind: String = |object| object.or_default("type"),
+        pub kind ("type"): String as NameOf<ButtonKind>,
         /// Title; required for `custom`.
-        pub title: Option<String>,
+        pub title: Option<String> as Visible,
         /// Url to open; required for `url` and `video`. Can have a custom scheme.
-        pub url: Option<String>,
+        pub url: Option<String> as Uri,
         /// Start of the calendar event, unix ms; required for `cal`.
-        pub start_date: Option<i64> = |object| object.instant("start_date"),
+        pub start_date: Option<Timestamp> as Instant,
         /// End of the calendar event, unix ms; required for `cal`.
-        pub end_date: Option<i64> = |object| object.instant("end_date"),
+        pub end_date: Option<Timestamp> as Instant,
         /// Description of the calendar event; required for `cal`.
-        pub description: Option<String>,
+        pub description: Option<String> as Visible,
         /// Latitude in degrees, within ±90; required for `nav`.
-        pub lat: Option<f64>,
+        pub lat: Option<f64> as Number,
         /// Longitude in degrees, within ±180; required for `nav`.
-        pub lng: Option<f64>,
+        pub lng: Option<f64> as Number,
         /// File name of an icon in the app's resources; `custom` requires this or `icon_url`.
-        pub icon: Option<String>,
+        pub icon: Option<String> as Visible,
         /// Url of an icon; `custom` requires this or `icon`.
-        pub icon_url: Option<String>,
+        pub icon_url: Option<String> as HttpUrl,
         /// Extra data for the app, passed on a click.
-        pub data: Option<JsonObject>,
+        pub data: Option<JsonObject> as AnyObject,
     }
 }
 
 model! {
     /// Body of `PUT /v1/campaigns/:id/status`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct SetCampaignStatus {
+    pub struct SetCampaignStatus with SetCampaignStatusFields {
         /// `active` or `disabled`.
-        #[cfg_attr(feature = "openapi", schema(value_type = CampaignStatus))]
-        pub status: String,
+        pub status: String as NameOf<CampaignStatus>,
     }
 }
 
@@ -371,8 +363,8 @@ impl TemplateButton {
     #[must_use]
     pub fn calendar(start: Timestamp, end: Timestamp, description: impl Into<String>) -> Self {
         Self {
-            start_date: Some(start.as_ms()),
-            end_date: Some(end.as_ms()),
+            start_date: Some(start),
+            end_date: Some(end),
             description: Some(description.into()),
             ..Self::of(ButtonKind::Cal)
         }

@@ -2,59 +2,66 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceDetails, Endpoint, RegisterDevice, Registration};
+use super::time_zone::{TimeZone, UtcOffset};
+#[cfg(feature = "openapi")]
+use super::valid::platform_fields;
+use super::valid::{EndpointPlatform, check_platform_fields, registration_of};
+use super::{DeviceDetails, DevicePlatform, Endpoint, PUSH_TOKEN_CHARS_MAX, Registration, SdkType};
+use crate::field::{Flag, Id, Model, ModelFields, NameOf, Text};
 use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::violations::{Validator, path};
-use crate::{DeviceCredentials, DeviceId, Timestamp, WEB_SECRET_CHARS_MAX};
+#[cfg(feature = "openapi")]
+use crate::schema::Together;
+use crate::violations::{Path, Validator};
+use crate::web::check_credentials;
+#[cfg(feature = "openapi")]
+use crate::web::id_with_secret;
+use crate::{DeviceCredentials, DeviceId, IosEnv, WEB_SECRET_CHARS_MAX};
 
 model! {
     /// Body of `POST /device/v1/devices`.
     // No `Debug`, because of the secret.
     #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct RegisterAppDevice {
+    pub struct RegisterAppDevice with RegisterAppDeviceFields {
         /// Id of the device that this app is registered as; required with `device_secret`.
-        pub device_id: Option<String>,
+        pub device_id: Option<String> as Id<DeviceId>,
         /// Secret of the device; required with `device_id`.
-        pub device_secret: Option<String>,
+        pub device_secret: Option<String> as Text<WEB_SECRET_CHARS_MAX>,
         /// `android` or `ios`.
-        #[cfg_attr(feature = "openapi", schema(value_type = crate::DevicePlatform))]
-        pub platform: String,
+        pub platform: String as EndpointPlatform<DevicePlatform>,
         /// `android_push` on `android`, `ios_push` on `ios`.
-        #[cfg_attr(feature = "openapi", schema(value_type = crate::SdkType))]
-        pub sdk_type: String,
+        pub sdk_type: String as NameOf<SdkType>,
         /// Android id.
-        pub android_id: Option<String>,
+        pub android_id: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Token from FCM or APNs.
-        pub push_token: Option<String>,
+        pub push_token: Option<String> as Text<PUSH_TOKEN_CHARS_MAX>,
         /// Whether the user disabled push notifications; false when absent.
-        pub push_disabled: Option<bool>,
+        pub push_disabled: Option<bool> as Flag,
         /// Advertising identifier.
-        pub ad_id: Option<String>,
+        pub ad_id: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// IMEI.
-        pub imei: Option<String>,
+        pub imei: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Version of the SDK.
-        pub sdk_version: Option<String>,
+        pub sdk_version: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Version of the app.
-        pub app_version: Option<String>,
+        pub app_version: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Version of the OS: the API level on `android`, the version string on `ios`.
-        pub os_version: Option<String>,
+        pub os_version: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Package name on `android`, bundle id on `ios`.
-        pub store_identifier: Option<String>,
+        pub store_identifier: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
         /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
-        pub timezone: Option<String>,
+        pub timezone: Option<String> as TimeZone,
         /// Country code.
-        pub country: Option<String>,
+        pub country: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Offset from UTC in minutes, as a string.
-        pub utc_offset: Option<String>,
+        pub utc_offset: Option<String> as UtcOffset,
         /// Default language of the device, as a language code.
-        pub language: Option<String>,
+        pub language: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// Brand and model.
-        pub device_description: Option<String>,
+        pub device_description: Option<String> as Text<APP_DEVICE_TEXT_CHARS_MAX>,
         /// For `ios`: empty, `production` or `sandbox`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::IosEnv>))]
-        pub ios_env: Option<String>,
+        pub ios_env: Option<String> as NameOf<IosEnv>,
     }
 }
 
@@ -97,47 +104,18 @@ request!(RegisterAppDevice => AppDeviceRegistration, BodyPresence::Required);
 /// token. Everyone can read the key, so strangers can store such texts.
 pub const APP_DEVICE_TEXT_CHARS_MAX: usize = 255;
 
-/// The id with which the rules of a registration are checked for a device that has no id yet.
-const NEW_DEVICE: &str = "new";
+impl Model for RegisterAppDevice {
+    type Valid = AppDeviceRegistration;
 
-impl RegisterAppDevice {
-    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<AppDeviceRegistration> {
-        let id_path = path("device_id");
-        let device_id = validator.optional_id(&id_path, self.device_id.as_deref(), DeviceId::new);
-        let secret_path = path("device_secret");
-        let secret = validator.text_up_to(&secret_path, self.device_secret, WEB_SECRET_CHARS_MAX);
-        if self.device_id.is_none() && secret.is_some() {
-            validator.violation(&id_path, "is required with device_secret");
-        }
-        if device_id.is_some() && secret.is_none() {
-            validator.violation(&secret_path, "is required with device_id");
-        }
-        let registration = RegisterDevice {
-            device_id: NEW_DEVICE.to_owned(),
-            platform: self.platform,
-            sdk_type: self.sdk_type,
-            android_id: self.android_id,
-            push_token: self.push_token,
-            push_disabled: self.push_disabled,
-            ad_id: self.ad_id,
-            imei: self.imei,
-            sdk_version: self.sdk_version,
-            app_version: self.app_version,
-            os_version: self.os_version,
-            store_identifier: self.store_identifier,
-            timezone: self.timezone,
-            country: self.country,
-            utc_offset: self.utc_offset,
-            language: self.language,
-            device_description: self.device_description,
-            ios_env: self.ios_env,
-            user_id: None,
-        };
-        let registration =
-            registration.check_with_texts_up_to(APP_DEVICE_TEXT_CHARS_MAX, now, validator)?;
-        let device = device_id
-            .zip(secret)
-            .map(|(device_id, secret)| DeviceCredentials { device_id, secret });
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<AppDeviceRegistration> {
+        let fields = self.check_fields(at, validator);
+        check_platform_fields(&self.platform, &self.sdk_type, &self.ios_env, at, validator);
+        check_credentials(&self.device_id, &self.device_secret, at, validator);
+        let fields = fields?;
+        let device = DeviceCredentials::of(fields.device_id, fields.device_secret);
+        // The server chooses the id of a new device.
+        let new_id = DeviceId::new("new").expect("it is an id");
+        let registration = registration_of!(fields, new_id, None);
         Some(AppDeviceRegistration {
             device,
             endpoint: registration.endpoint,
@@ -146,6 +124,15 @@ impl RegisterAppDevice {
             timezone_minutes: registration.timezone_minutes,
             details: registration.details,
         })
+    }
+
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        Together {
+            about: "`sdk_type` is `android_push` on `android` and `ios_push` on `ios`. Only an iOS device can have \
+                `ios_env`. `device_id` and `device_secret` require each other.",
+            keywords: serde_json::json!({ "allOf": [platform_fields(), id_with_secret()] }),
+        }
     }
 }
 

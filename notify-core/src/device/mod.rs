@@ -13,6 +13,7 @@ pub use self::app::*;
 pub use self::push_token::*;
 pub use self::recipient::*;
 pub use self::request::*;
+pub(crate) use self::time_zone::{TimeZone, UtcOffset};
 pub use self::time_zone::{ZoneOffsets, offset_of_zone, offset_of_zone_at_local_time};
 pub use self::valid::*;
 use crate::wire_enum::wire_enum;

@@ -1,9 +1,14 @@
 //! Requests about devices: `POST /v1/devices`, `POST /v1/subscriptions` and `GET /v1/devices`.
 
+use super::time_zone::{TimeZone, UtcOffset};
+use super::valid::{
+    AuthSecret, EndpointPlatform, HighResTimeStamp, HttpsUrl, IgnoredText, PublicKey,
+};
+use crate::field::{AnyObject, Flag, Id, List, NameOf, Nested, Text};
 use crate::json::JsonObject;
 use crate::request::model;
 use crate::wire_enum::wire_enum;
-use crate::{IosEnv, Platform};
+use crate::{DeviceId, IosEnv, Platform, UserId};
 
 /// Longest push token, in characters.
 pub const PUSH_TOKEN_CHARS_MAX: usize = 4_096;
@@ -21,49 +26,46 @@ pub const UTC_OFFSET_CHARS_MAX: usize = 8;
 model! {
     /// Body of `POST /v1/devices`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct RegisterDevice {
+    pub struct RegisterDevice with RegisterDeviceFields {
         /// Id, chosen by the caller or the SDK; unique within the application.
-        pub device_id: String,
+        pub device_id: String as Id<DeviceId>,
         /// `android` or `ios`.
-        #[cfg_attr(feature = "openapi", schema(value_type = DevicePlatform))]
-        pub platform: String,
+        pub platform: String as EndpointPlatform<DevicePlatform>,
         /// `android_push` on `android`, `ios_push` on `ios`.
-        #[cfg_attr(feature = "openapi", schema(value_type = SdkType))]
-        pub sdk_type: String,
+        pub sdk_type: String as NameOf<SdkType>,
         /// Android id; may equal `device_id`.
-        pub android_id: Option<String>,
+        pub android_id: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Token from FCM or APNs.
-        pub push_token: Option<String>,
+        pub push_token: Option<String> as Text<PUSH_TOKEN_CHARS_MAX>,
         /// Whether the user disabled push notifications; false when absent.
-        pub push_disabled: Option<bool>,
+        pub push_disabled: Option<bool> as Flag,
         /// Advertising identifier.
-        pub ad_id: Option<String>,
+        pub ad_id: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// IMEI.
-        pub imei: Option<String>,
+        pub imei: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Version of the SDK.
-        pub sdk_version: Option<String>,
+        pub sdk_version: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Version of the app.
-        pub app_version: Option<String>,
+        pub app_version: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Version of the OS: the API level on `android`, the version string on `ios`.
-        pub os_version: Option<String>,
+        pub os_version: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Package name on `android`, bundle id on `ios`.
-        pub store_identifier: Option<String>,
+        pub store_identifier: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
         /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
-        pub timezone: Option<String>,
+        pub timezone: Option<String> as TimeZone,
         /// Country code.
-        pub country: Option<String>,
+        pub country: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Offset from UTC in minutes, as a string.
-        pub utc_offset: Option<String>,
+        pub utc_offset: Option<String> as UtcOffset,
         /// Default language of the device, as a language code.
-        pub language: Option<String>,
+        pub language: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Brand and model.
-        pub device_description: Option<String>,
+        pub device_description: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// For `ios`: empty, `production` or `sandbox`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<IosEnv>))]
-        pub ios_env: Option<String>,
+        pub ios_env: Option<String> as NameOf<IosEnv>,
         /// Id of the user to log in, chosen by the caller. When absent, the log-in stays as it is.
-        pub user_id: Option<String>,
+        pub user_id: Option<String> as Id<UserId>,
     }
 }
 
@@ -90,26 +92,25 @@ wire_enum! {
 model! {
     /// Body of `POST /v1/subscriptions`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Subscribe {
+    pub struct Subscribe with SubscribeFields {
         /// `web`, `fb-messenger` or `chatapp`.
-        #[cfg_attr(feature = "openapi", schema(value_type = SubscriptionPlatform))]
-        pub platform: String,
+        pub platform: String as EndpointPlatform<SubscriptionPlatform>,
         /// For `web`: the browser's `PushSubscription` as JSON.
-        pub subscription: Option<PushSubscription>,
+        pub subscription: Option<PushSubscription> as Nested<PushSubscription>,
         /// For `fb-messenger`: the page-scoped id, a number. For `chatapp`: the id of the chat, an integer, or
         /// the `@name` of a public chat.
-        pub recipient_id: Option<String>,
+        pub recipient_id: Option<String> as Text<RECIPIENT_ID_CHARS_MAX>,
         /// Device id, chosen by the caller; generated by the server when absent.
-        pub device_id: Option<String>,
+        pub device_id: Option<String> as Id<DeviceId>,
         /// Language code.
-        pub language: Option<String>,
+        pub language: Option<String> as Text<DEVICE_TEXT_CHARS_MAX>,
         /// Time zone of the IANA database, such as `Europe/Vienna`, or offset from UTC, `GMT` or
         /// `GMT±HH:MM`. Takes precedence over `utc_offset`.
-        pub timezone: Option<String>,
+        pub timezone: Option<String> as TimeZone,
         /// Offset from UTC in minutes, as a string.
-        pub utc_offset: Option<String>,
+        pub utc_offset: Option<String> as UtcOffset,
         /// Id of the user to log in, chosen by the caller. When absent, the log-in stays as it is.
-        pub user_id: Option<String>,
+        pub user_id: Option<String> as Id<UserId>,
     }
 }
 
@@ -128,41 +129,33 @@ wire_enum! {
 model! {
     /// A browser's `PushSubscription` as JSON (W3C Push API).
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PushSubscription {
+    pub struct PushSubscription with PushSubscriptionFields {
         /// Url of the subscription at the push service.
-        pub endpoint: String,
+        pub endpoint: String as HttpsUrl,
         /// Keys of the subscription.
-        pub keys: PushKeys = |object| object.required("keys"),
+        pub keys: PushKeys as Nested<PushKeys>,
         /// When the push service ends the subscription, unix ms; usually null.
-        // A DOMHighResTimeStamp, which may have a fraction.
-        #[serde(rename = "expirationTime")]
-        pub expiration_time: Option<i64> = |object| {
-            #[expect(clippy::cast_possible_truncation, reason = "the fraction is not used")]
-            object.optional::<f64>("expirationTime").map(|ms| ms as i64)
-        },
+        pub expiration_time ("expirationTime"): Option<i64> as HighResTimeStamp,
         /// The encryption that a library chose; ignored.
-        #[serde(rename = "contentEncoding")]
-        pub content_encoding: Option<String> = |object| object.optional("contentEncoding"),
+        pub content_encoding ("contentEncoding"): Option<String> as IgnoredText,
         /// The encryptions that the browser supports; ignored.
-        #[serde(rename = "supportedContentEncodings")]
-        pub supported_content_encodings: Option<Vec<String>> =
-            |object| object.list("supportedContentEncodings", ENCODINGS_MAX),
+        pub supported_content_encodings ("supportedContentEncodings"): Option<Vec<String>>
+            as List<IgnoredText, 0, ENCODINGS_MAX>,
         /// The options with which the subscription was made; ignored.
-        pub options: Option<JsonObject>,
+        pub options: Option<JsonObject> as AnyObject,
         /// The id that old browsers give besides the endpoint; ignored.
-        #[serde(rename = "subscriptionId")]
-        pub subscription_id: Option<String> = |object| object.optional("subscriptionId"),
+        pub subscription_id ("subscriptionId"): Option<String> as IgnoredText,
     }
 }
 
 model! {
     /// Keys of a [`PushSubscription`].
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PushKeys {
+    pub struct PushKeys with PushKeysFields {
         /// Public key: an uncompressed P-256 point, base64url or base64.
-        pub p256dh: String,
+        pub p256dh: String as PublicKey,
         /// Authentication secret: 16 bytes, base64url or base64 (RFC 8291, section 3.2).
-        pub auth: String,
+        pub auth: String as AuthSecret,
     }
 }
 

@@ -5,22 +5,26 @@ use std::sync::Mutex;
 
 use jiff::tz::{self, TimeZoneDatabase};
 
-use super::UTC_OFFSET_MINUTES_MAX;
+use super::{UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX};
 use crate::Timestamp;
+use crate::field::TextKind;
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
+use crate::violations::{Path, Validator};
 
 /// What `timezone` can be.
-pub(super) const TIME_ZONE_RULE: &str = "must be a time zone of the IANA database, such as Europe/Vienna, or GMT or GMT±HH:MM within ±14:00";
+const TIME_ZONE_RULE: &str = "must be a time zone of the IANA database, such as Europe/Vienna, or GMT or GMT±HH:MM within ±14:00";
 
 /// Names of the database that name no zone.
 const NO_ZONES: [&str; 2] = ["Etc/Unknown", "Factory"];
 
 /// A `timezone` that is valid.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct DeviceTimeZone {
+pub(crate) struct DeviceTimeZone {
     /// Its one spelling: the name as the database has it, or `GMT` or `GMT±HH:MM`.
-    pub(super) spelling: String,
+    pub(crate) spelling: String,
     /// The offset from UTC at the instant for which it was read, in minutes.
-    pub(super) minutes: i32,
+    pub(crate) minutes: i32,
 }
 
 impl DeviceTimeZone {
@@ -45,6 +49,59 @@ impl DeviceTimeZone {
         let zone = named(text)?;
         let spelling = zone.iana_name()?.to_owned();
         Some(Self { spelling, minutes: minutes_at(&zone, at)? })
+    }
+}
+
+/// A time zone, in any spelling.
+pub(crate) struct TimeZone;
+
+impl TextKind for TimeZone {
+    type Valid = DeviceTimeZone;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<DeviceTimeZone> {
+        let zone = DeviceTimeZone::read(raw, validator.now());
+        if zone.is_none() {
+            validator.violation(at, TIME_ZONE_RULE);
+        }
+        zone
+    }
+
+    /// Validation also checks that the zone exists, and accepts other spellings.
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        let pattern = "^(?:(?:GMT|UTC)(?:[+-](?:(?:0?[0-9]|1[0-3])(?::[0-5][0-9])?|14(?::00)?))?|[A-Z][A-Za-z_-]+(?:/[A-Z][A-Za-z0-9_+-]+)+)$";
+        serde_json::json!({ "type": "string", "pattern": pattern })
+    }
+}
+
+/// An offset from UTC in minutes, as a text.
+pub(crate) struct UtcOffset;
+
+/// The text and the number of an [`UtcOffset`].
+pub(crate) struct WrittenMinutes {
+    pub(crate) text: String,
+    pub(crate) minutes: i32,
+}
+
+impl TextKind for UtcOffset {
+    type Valid = WrittenMinutes;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<WrittenMinutes> {
+        let minutes = raw.parse().ok().filter(|minutes| {
+            raw.len() <= UTC_OFFSET_CHARS_MAX
+                && (-UTC_OFFSET_MINUTES_MAX..=UTC_OFFSET_MINUTES_MAX).contains(minutes)
+        });
+        if minutes.is_none() {
+            validator.violation(at, "must be a whole number of minutes within ±840");
+        }
+        Some(WrittenMinutes { text: raw.to_owned(), minutes: minutes? })
+    }
+
+    /// An integer within ±840 in Rust's syntax.
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> serde_json::Value {
+        let pattern = "^[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840)$";
+        serde_json::json!({ "type": "string", "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": pattern })
     }
 }
 

@@ -2,22 +2,29 @@
 //! `POST /v1/subscriptions` and `GET /v1/devices`. The server has two more rules for browsers: the public
 //! key must lie on the curve, and the endpoint must not have a private address.
 
+use std::marker::PhantomData;
+
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "openapi")]
+use serde_json::{Value as Json, json};
 
-use super::time_zone::{DeviceTimeZone, TIME_ZONE_RULE};
+use super::time_zone::{DeviceTimeZone, WrittenMinutes};
 use super::{
-    DEVICE_TEXT_CHARS_MAX, DevicePlatform, DeviceState, ENCODINGS_MAX, ListDevices,
-    PUSH_TOKEN_CHARS_MAX, PushSubscription, RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType,
-    Subscribe, SubscriptionPlatform, UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
-    UnknownRecipient, canonical_push_token, chat_id, person_id,
+    DevicePlatform, DeviceState, ListDevices, PUSH_TOKEN_CHARS_MAX, PushKeys, PushKeysFields,
+    PushSubscription, RegisterDevice, SdkType, Subscribe, SubscriptionPlatform, chat_id, person_id,
 };
-use crate::json::BodyPresence;
+use crate::field::{Kind, Model, ModelFields, Named, TextKind};
+use crate::json::{BodyPresence, Value};
 use crate::request::{Parameters, request};
-use crate::violations::{Path, REQUIRED, Validator, path};
+#[cfg(feature = "openapi")]
+use crate::schema::{Schemas, Together, unset};
+#[cfg(feature = "openapi")]
+use crate::violations::URL_CHARS_MAX;
+use crate::violations::{Path, TEXT_CHARS_MAX, Validator};
 use crate::{
     CALLER_ID_CHARS_MAX, CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm,
     Platform, Query, SEGMENT_NAME_CHARS_MAX, TAG_NAME_CHARS_MAX, Timestamp, UserId, Violations,
@@ -145,97 +152,159 @@ pub struct Subscription {
     pub details: DeviceDetails,
 }
 
+impl DeviceDetails {
+    /// Details with a language and a time zone, and the offset from UTC in minutes: that of `timezone` if it
+    /// is set, else that of `utc_offset`.
+    pub(crate) fn in_zone(
+        language: Option<String>,
+        timezone: Option<DeviceTimeZone>,
+        utc_offset: Option<WrittenMinutes>,
+    ) -> (Self, Option<i32>) {
+        let minutes = timezone.as_ref().map(|zone| zone.minutes);
+        let minutes = minutes.or(utc_offset.as_ref().map(|offset| offset.minutes));
+        let details = Self {
+            language,
+            timezone: timezone.map(|zone| zone.spelling),
+            utc_offset: utc_offset.map(|offset| offset.text),
+            ..Self::default()
+        };
+        (details, minutes)
+    }
+}
+
+/// Makes a [`Registration`] from the checked fields of `RegisterDevice` or `RegisterAppDevice`, whose limits
+/// differ.
+macro_rules! registration_of {
+    ($fields:ident, $device_id:expr, $user_id:expr) => {{
+        let push_token = $fields
+            .push_token
+            .and_then(|text| crate::device::canonical_push_token($fields.platform, &text));
+        let endpoint = match $fields.platform {
+            crate::DevicePlatform::Android => crate::Endpoint::Android { push_token },
+            crate::DevicePlatform::Ios => crate::Endpoint::Ios { push_token, env: $fields.ios_env },
+        };
+        let (in_zone, timezone_minutes) =
+            crate::DeviceDetails::in_zone($fields.language, $fields.timezone, $fields.utc_offset);
+        crate::Registration {
+            device_id: $device_id,
+            endpoint,
+            push_disabled: $fields.push_disabled.unwrap_or(false),
+            utc_offset_minutes: timezone_minutes.unwrap_or(0),
+            timezone_minutes,
+            user_id: $user_id,
+            details: crate::DeviceDetails {
+                android_id: $fields.android_id,
+                ad_id: $fields.ad_id,
+                imei: $fields.imei,
+                sdk_version: $fields.sdk_version,
+                app_version: $fields.app_version,
+                os_version: $fields.os_version,
+                store_identifier: $fields.store_identifier,
+                country: $fields.country,
+                device_description: $fields.device_description,
+                ..in_zone
+            },
+        }
+    }};
+}
+pub(super) use registration_of;
+
 request!(RegisterDevice => Registration, BodyPresence::Required);
 request!(Subscribe => Subscription, BodyPresence::Required);
 
-impl RegisterDevice {
-    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Registration> {
-        self.check_with_texts_up_to(DEVICE_TEXT_CHARS_MAX, now, validator)
+impl Model for RegisterDevice {
+    type Valid = Registration;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Registration> {
+        let fields = self.check_fields(at, validator);
+        check_platform_fields(&self.platform, &self.sdk_type, &self.ios_env, at, validator);
+        let fields = fields?;
+        Some(registration_of!(fields, fields.device_id, fields.user_id))
     }
 
-    /// Checks the registration. Its texts, apart from the push token, have at most `chars_max` characters.
-    pub(super) fn check_with_texts_up_to(
-        self,
-        chars_max: usize,
-        now: Timestamp,
-        validator: &mut Validator,
-    ) -> Option<Registration> {
-        let device_id = validator.id(&path("device_id"), &self.device_id, DeviceId::new);
-        let platform = check_platform(&self.platform, &SUBSCRIPTIONS, validator);
-        check_sdk_type(&self.sdk_type, platform, validator);
-        let push_token =
-            validator.text_up_to(&path("push_token"), self.push_token, PUSH_TOKEN_CHARS_MAX);
-        let push_token = push_token
-            .zip(platform)
-            .and_then(|(text, platform)| canonical_push_token(platform, &text));
-        let env = check_ios_env(self.ios_env.as_deref(), platform, validator);
-        let mut detail = |name: &'static str, text: Option<String>| {
-            validator.text_up_to(&path(name), text, chars_max)
-        };
-        let mut details = DeviceDetails {
-            android_id: detail("android_id", self.android_id),
-            ad_id: detail("ad_id", self.ad_id),
-            imei: detail("imei", self.imei),
-            sdk_version: detail("sdk_version", self.sdk_version),
-            app_version: detail("app_version", self.app_version),
-            os_version: detail("os_version", self.os_version),
-            store_identifier: detail("store_identifier", self.store_identifier),
-            timezone: self.timezone.filter(|text| !text.is_empty()),
-            country: detail("country", self.country),
-            utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
-            language: detail("language", self.language),
-            device_description: detail("device_description", self.device_description),
-        };
-        let timezone_minutes = check_utc_offset(&mut details, now, validator);
-        let user_id = check_user_id(self.user_id.as_deref(), validator);
-        let endpoint = match platform? {
-            DevicePlatform::Android => Endpoint::Android { push_token },
-            DevicePlatform::Ios => Endpoint::Ios { push_token, env },
-        };
-        Some(Registration {
-            device_id: device_id?,
-            endpoint,
-            push_disabled: self.push_disabled.unwrap_or(false),
-            utc_offset_minutes: timezone_minutes.unwrap_or(0),
-            timezone_minutes,
-            user_id,
-            details,
-        })
-    }
-}
-
-/// An endpoint as a violation of `platform` mentions it. Devices of some platforms are registered at
-/// one endpoint, and devices of all other platforms at another one.
-struct OtherEndpoint {
-    route: &'static str,
-    platforms: &'static [&'static str],
-}
-
-const SUBSCRIPTIONS: OtherEndpoint =
-    OtherEndpoint { route: "POST /v1/subscriptions", platforms: &SubscriptionPlatform::NAMES };
-const DEVICES: OtherEndpoint =
-    OtherEndpoint { route: "POST /v1/devices", platforms: &DevicePlatform::NAMES };
-
-/// Parses a platform that the called endpoint accepts. The violation for any other name mentions the
-/// other endpoint and its platforms.
-fn check_platform<P: std::str::FromStr<Err = crate::UnknownName>>(
-    name: &str,
-    other: &OtherEndpoint,
-    validator: &mut Validator,
-) -> Option<P> {
-    if name.is_empty() {
-        validator.violation(&path("platform"), REQUIRED);
-        return None;
-    }
-    match name.parse() {
-        Ok(platform) => Some(platform),
-        Err(unknown) => {
-            let OtherEndpoint { route, platforms } = other;
-            let platforms = platforms.join(", ");
-            let what = format_args!("{unknown} ({route} takes {platforms})");
-            validator.violation(&path("platform"), what);
-            None
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        Together {
+            about: "`sdk_type` is `android_push` on `android` and `ios_push` on `ios`. Only an iOS device can have \
+                `ios_env`.",
+            keywords: platform_fields(),
         }
+    }
+}
+
+/// Checks that the SDK is that of the platform, and that only iOS has environments.
+pub(super) fn check_platform_fields(
+    platform: &str,
+    sdk_type: &str,
+    ios_env: &Option<String>,
+    at: &Path<'_>,
+    validator: &mut Validator,
+) {
+    let Ok(platform) = platform.parse::<DevicePlatform>() else { return };
+    if sdk_type.parse::<SdkType>().is_ok_and(|sdk_type| platform.sdk_type() != sdk_type) {
+        let what = format_args!("must be {} for platform {platform}", platform.sdk_type());
+        validator.violation(&at.field("sdk_type"), what);
+    }
+    let has_env = ios_env.as_ref().is_some_and(|env| !env.is_empty());
+    if platform == DevicePlatform::Android && has_env {
+        let what = "must be absent or empty for platform android";
+        validator.violation(&at.field("ios_env"), what);
+    }
+}
+
+/// The keywords of [`check_platform_fields`].
+#[cfg(feature = "openapi")]
+pub(super) fn platform_fields() -> Json {
+    let variant = |platform: &str, sdk_type: &str, ios_env: Json| {
+        json!({ "properties": {
+            "platform": { "const": platform },
+            "sdk_type": { "const": sdk_type },
+            "ios_env": ios_env,
+        } })
+    };
+    json!({ "anyOf": [
+        variant("android", "android_push", unset()),
+        variant("ios", "ios_push", json!(true)),
+    ] })
+}
+
+/// A platform whose devices are registered at one endpoint. Devices of all other platforms are registered at
+/// another one.
+pub(crate) trait OfEndpoint: Named {
+    /// The other endpoint.
+    const OTHER_ROUTE: &'static str;
+    /// The platforms of the other endpoint.
+    const OTHER_PLATFORMS: &'static [&'static str];
+}
+
+impl OfEndpoint for DevicePlatform {
+    const OTHER_ROUTE: &'static str = "POST /v1/subscriptions";
+    const OTHER_PLATFORMS: &'static [&'static str] = &SubscriptionPlatform::NAMES;
+}
+
+impl OfEndpoint for SubscriptionPlatform {
+    const OTHER_ROUTE: &'static str = "POST /v1/devices";
+    const OTHER_PLATFORMS: &'static [&'static str] = &DevicePlatform::NAMES;
+}
+
+/// A platform that the called endpoint accepts. The violation for any other name mentions the other endpoint
+/// and its platforms.
+pub(crate) struct EndpointPlatform<P>(PhantomData<P>);
+
+impl<P: OfEndpoint> TextKind for EndpointPlatform<P> {
+    type Valid = P;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<P> {
+        let report = |unknown: crate::UnknownName| {
+            let (route, platforms) = (P::OTHER_ROUTE, P::OTHER_PLATFORMS.join(", "));
+            validator.violation(at, format_args!("{unknown} ({route} takes {platforms})"));
+        };
+        raw.parse().map_err(report).ok()
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(schemas: &mut Schemas) -> Json {
+        P::add_to(schemas)
     }
 }
 
@@ -249,151 +318,160 @@ impl DevicePlatform {
     }
 }
 
-fn check_sdk_type(name: &str, platform: Option<DevicePlatform>, validator: &mut Validator) {
-    let sdk_type: Option<SdkType> = validator.one_of(&path("sdk_type"), name);
-    if let (Some(platform), Some(sdk_type)) = (platform, sdk_type)
-        && platform.sdk_type() != sdk_type
-    {
-        let what = format_args!("must be {} for platform {platform}", platform.sdk_type());
-        validator.violation(&path("sdk_type"), what);
-    }
-}
+impl Model for Subscribe {
+    type Valid = Subscription;
 
-fn check_ios_env(
-    name: Option<&str>,
-    platform: Option<DevicePlatform>,
-    validator: &mut Validator,
-) -> Option<IosEnv> {
-    let name = name.filter(|name| !name.is_empty())?;
-    if platform == Some(DevicePlatform::Android) {
-        validator.violation(&path("ios_env"), "must be absent or empty for platform android");
-        return None;
-    }
-    validator.one_of(&path("ios_env"), name)
-}
-
-fn check_user_id(id: Option<&str>, validator: &mut Validator) -> Option<UserId> {
-    validator.optional_id(&path("user_id"), id, UserId::new)
-}
-
-/// Checks `timezone` and `utc_offset`, and gives `timezone` its one spelling. Returns the offset from UTC in
-/// minutes: that of `timezone` now if it is set, else that of `utc_offset`.
-fn check_utc_offset(
-    details: &mut DeviceDetails,
-    now: Timestamp,
-    validator: &mut Validator,
-) -> Option<i32> {
-    let timezone = details.timezone.as_mut().map(|text| match DeviceTimeZone::read(text, now) {
-        Some(DeviceTimeZone { spelling, minutes }) => {
-            *text = spelling;
-            minutes
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Subscription> {
+        let fields = self.check_fields(at, validator);
+        if let Ok(platform) = self.platform.parse() {
+            self.check_given(platform, at, validator);
         }
-        None => {
-            validator.violation(&path("timezone"), TIME_ZONE_RULE);
-            0
-        }
-    });
-    let offset = details.utc_offset.as_deref().map(|text| {
-        parse_utc_offset(text).unwrap_or_else(|| {
-            let what = "must be a whole number of minutes within ±840";
-            validator.violation(&path("utc_offset"), what);
-            0
-        })
-    });
-    timezone.or(offset)
-}
-
-/// Parses a number of minutes. Returns `None` if the text is not one, or the offset is too large.
-fn parse_utc_offset(text: &str) -> Option<i32> {
-    if text.len() > UTC_OFFSET_CHARS_MAX {
-        return None;
-    }
-    let minutes: i32 = text.parse().ok()?;
-    (-UTC_OFFSET_MINUTES_MAX..=UTC_OFFSET_MINUTES_MAX).contains(&minutes).then_some(minutes)
-}
-
-impl Subscribe {
-    /// Checks the rules of a subscription. The same rules apply to browsers that subscribe without an
-    /// API key.
-    pub(crate) fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Subscription> {
-        let platform = check_platform(&self.platform, &DEVICES, validator);
-        let endpoint = platform.and_then(|platform| {
-            check_endpoint(platform, self.subscription, self.recipient_id.as_deref(), validator)
-        });
-        let device_id =
-            validator.optional_id(&path("device_id"), self.device_id.as_deref(), DeviceId::new);
-        let language =
-            validator.text_up_to(&path("language"), self.language, DEVICE_TEXT_CHARS_MAX);
-        let mut details = DeviceDetails {
-            language,
-            timezone: self.timezone.filter(|text| !text.is_empty()),
-            utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
-            ..DeviceDetails::default()
+        let recipient = self.recipient(at, validator);
+        let fields = fields?;
+        let endpoint = match fields.platform {
+            SubscriptionPlatform::Web => Endpoint::Web(fields.subscription?),
+            SubscriptionPlatform::FbMessenger => Endpoint::FbMessenger { recipient_id: recipient? },
+            SubscriptionPlatform::ChatApp => Endpoint::ChatApp { recipient_id: recipient? },
         };
-        let timezone_minutes = check_utc_offset(&mut details, now, validator);
-        let user_id = check_user_id(self.user_id.as_deref(), validator);
+        let (details, timezone_minutes) =
+            DeviceDetails::in_zone(fields.language, fields.timezone, fields.utc_offset);
         Some(Subscription {
-            device_id,
-            endpoint: endpoint?,
+            device_id: fields.device_id,
+            endpoint,
             utc_offset_minutes: timezone_minutes.unwrap_or(0),
             timezone_minutes,
-            user_id,
+            user_id: fields.user_id,
             details,
         })
     }
-}
 
-fn check_recipient_id(
-    at: &Path<'_>,
-    text: &str,
-    parse: fn(&str) -> Result<String, UnknownRecipient>,
-    validator: &mut Validator,
-) -> Option<String> {
-    if text.is_empty() {
-        validator.violation(at, "must not be empty");
-        return None;
-    }
-    if text.chars().nth(RECIPIENT_ID_CHARS_MAX).is_some() {
-        let rule = format_args!("must be at most {RECIPIENT_ID_CHARS_MAX} characters");
-        validator.violation(at, rule);
-        return None;
-    }
-    parse(text).map_err(|error| validator.violation(at, error)).ok()
-}
-
-fn check_endpoint(
-    platform: SubscriptionPlatform,
-    subscription: Option<PushSubscription>,
-    recipient_id: Option<&str>,
-    validator: &mut Validator,
-) -> Option<Endpoint> {
-    if platform == SubscriptionPlatform::Web {
-        if recipient_id.is_some_and(|id| !id.is_empty()) {
-            validator.violation(&path("recipient_id"), "must be absent for platform web");
-        }
-        let Some(subscription) = subscription else {
-            validator.violation(&path("subscription"), "is required for platform web");
-            return None;
+    #[cfg(feature = "openapi")]
+    fn together() -> Together {
+        let person = |platform: &str, recipient_id: &str| {
+            json!({
+                "required": ["recipient_id"],
+                "properties": {
+                    "platform": { "const": platform },
+                    "recipient_id": { "type": "string", "pattern": recipient_id },
+                    "subscription": { "type": "null" },
+                },
+            })
         };
-        return Some(Endpoint::Web(check_web(&subscription, validator)));
-    }
-    if subscription.is_some() {
-        let what = format_args!("must be absent for platform {platform}");
-        validator.violation(&path("subscription"), what);
-    }
-    let Some(recipient_id) = recipient_id else {
-        let what = format_args!("is required for platform {platform}");
-        validator.violation(&path("recipient_id"), what);
-        return None;
-    };
-    let at = path("recipient_id");
-    let mut check = |parse| check_recipient_id(&at, recipient_id, parse, validator);
-    match platform {
-        SubscriptionPlatform::FbMessenger => {
-            Some(Endpoint::FbMessenger { recipient_id: check(person_id)? })
+        Together {
+            about: "On `web`, `subscription` is required and `recipient_id` must be absent; on the other \
+                platforms, it is the other way round.",
+            keywords: json!({ "anyOf": [
+                {
+                    "required": ["subscription"],
+                    "properties": {
+                        "platform": { "const": "web" },
+                        "subscription": { "type": "object" },
+                        "recipient_id": unset(),
+                    },
+                },
+                person("fb-messenger", &super::recipient::person_pattern()),
+                person("chatapp", &super::recipient::chat_pattern()),
+            ] }),
         }
-        SubscriptionPlatform::ChatApp => Some(Endpoint::ChatApp { recipient_id: check(chat_id)? }),
-        SubscriptionPlatform::Web => None,
+    }
+}
+
+impl Subscribe {
+    /// The recipient in its one spelling, on a platform that has recipients.
+    fn recipient(&self, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        let parse = match self.platform.parse().ok()? {
+            SubscriptionPlatform::Web => return None,
+            SubscriptionPlatform::FbMessenger => person_id,
+            SubscriptionPlatform::ChatApp => chat_id,
+        };
+        let text = self.recipient_id.as_deref().filter(|text| !text.is_empty())?;
+        let at = at.field("recipient_id");
+        parse(text).map_err(|unknown| validator.violation(&at, unknown)).ok()
+    }
+
+    /// Checks that the address of the platform is given, and no other one.
+    fn check_given(
+        &self,
+        platform: SubscriptionPlatform,
+        at: &Path<'_>,
+        validator: &mut Validator,
+    ) {
+        let has_recipient = self.recipient_id.as_ref().is_some_and(|id| !id.is_empty());
+        let is_web = platform == SubscriptionPlatform::Web;
+        for (field, is_given, is_wanted) in [
+            ("subscription", self.subscription.is_some(), is_web),
+            ("recipient_id", has_recipient, !is_web),
+        ] {
+            let what = match (is_given, is_wanted) {
+                (true, false) => "must be absent",
+                (false, true) => "is required",
+                (true, true) | (false, false) => continue,
+            };
+            validator.violation(&at.field(field), format_args!("{what} for platform {platform}"));
+        }
+    }
+}
+
+/// The absolute `https` url of a subscription.
+pub(crate) struct HttpsUrl;
+
+impl TextKind for HttpsUrl {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        let url = validator.http_url(at, raw)?;
+        if !url.to_ascii_lowercase().starts_with("https://") {
+            validator.violation(at, "must be an https url");
+        }
+        Some(url)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> Json {
+        let pattern = r"^[Hh][Tt][Tt][Pp][Ss]://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
+        json!({ "type": "string", "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": pattern })
+    }
+}
+
+/// A text that is not used. It may be empty.
+pub(crate) struct IgnoredText;
+
+impl TextKind for IgnoredText {
+    type Valid = String;
+
+    fn equals_absent(_: &str) -> bool {
+        false
+    }
+
+    fn check_text(text: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        validator.text(at, text, TEXT_CHARS_MAX)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> Json {
+        json!({ "type": "string", "maxLength": TEXT_CHARS_MAX })
+    }
+}
+
+/// A `DOMHighResTimeStamp`: milliseconds, perhaps with a fraction, which is not used.
+pub(crate) struct HighResTimeStamp;
+
+impl Kind for HighResTimeStamp {
+    type Raw = i64;
+    type Valid = i64;
+
+    fn read(value: Value<'_, '_>) -> Option<i64> {
+        #[expect(clippy::cast_possible_truncation, reason = "the fraction is not used")]
+        value.float().map(|ms| ms as i64)
+    }
+
+    fn check(raw: &i64, _: &Path<'_>, _: &mut Validator) -> Option<i64> {
+        Some(*raw)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "number", "format": "double" })
     }
 }
 
@@ -404,8 +482,7 @@ const UNCOMPRESSED: u8 = 4;
 /// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
 const AUTH_BYTES: usize = 16;
 
-/// base64url (RFC 4648, section 5). Padding is optional when decoding, and not written. Before decoding,
-/// the two letters in which base64 (section 4) differs are replaced.
+/// base64url (RFC 4648, section 5). Padding is optional when decoding, and not written.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -413,54 +490,91 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-fn check_web(subscription: &PushSubscription, validator: &mut Validator) -> WebSubscription {
-    let at = path("subscription");
-    let endpoint =
-        validator.required_http_url(&at.field("endpoint"), subscription.endpoint.clone());
-    if !endpoint.is_empty() && !endpoint.to_ascii_lowercase().starts_with("https://") {
-        validator.violation(&at.field("endpoint"), "must be an https url");
-    }
-    let encodings = subscription.supported_content_encodings.as_deref().unwrap_or_default();
-    let encodings_path = at.field("supportedContentEncodings");
-    validator.max_len(&encodings_path, encodings.len(), ENCODINGS_MAX, "encodings");
-    let keys = at.field("keys");
-    let p256dh = check_key(&keys.field("p256dh"), &subscription.keys.p256dh, validator, |bytes| {
-        let is_point = bytes.len() == P256DH_BYTES && bytes[0] == UNCOMPRESSED;
-        if is_point {
-            Ok(())
-        } else {
-            Err("must be an uncompressed P-256 point, 65 bytes in base64url or base64")
-        }
-    });
-    let auth = check_key(&keys.field("auth"), &subscription.keys.auth, validator, |bytes| {
-        if bytes.len() == AUTH_BYTES {
-            Ok(())
-        } else {
-            Err("must be 16 bytes in base64url or base64")
-        }
-    });
-    WebSubscription { endpoint, p256dh, auth }
+/// Decodes base64url or base64 (RFC 4648, sections 5 and 4), with or without padding. `None` for other texts.
+#[must_use]
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64URL.decode(text.replace('+', "-").replace('/', "_")).ok()
 }
 
-/// Checks a key of a subscription. Returns it in base64url without padding, so that equal keys have equal texts.
+impl Model for PushSubscription {
+    type Valid = WebSubscription;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<WebSubscription> {
+        let fields = self.check_fields(at, validator)?;
+        let PushKeysFields { p256dh, auth } = fields.keys;
+        Some(WebSubscription { endpoint: fields.endpoint, p256dh, auth })
+    }
+}
+
+impl Model for PushKeys {
+    type Valid = PushKeysFields;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<PushKeysFields> {
+        self.check_fields(at, validator)
+    }
+}
+
+/// An uncompressed P-256 point.
+pub(crate) struct PublicKey;
+
+impl TextKind for PublicKey {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        check_key(at, raw, validator, |bytes| {
+            let is_point = bytes.len() == P256DH_BYTES && bytes[0] == UNCOMPRESSED;
+            if is_point {
+                Ok(())
+            } else {
+                Err("must be an uncompressed P-256 point, 65 bytes in base64url or base64")
+            }
+        })
+    }
+
+    /// 65 bytes that start with 4, in base64 of either alphabet with or without padding.
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> Json {
+        json!({ "type": "string", "pattern": "^B[A-P][A-Za-z0-9+/_-]{84}[AEIMQUYcgkosw048]=?$" })
+    }
+}
+
+/// The authentication secret of a subscription.
+pub(crate) struct AuthSecret;
+
+impl TextKind for AuthSecret {
+    type Valid = String;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<String> {
+        check_key(at, raw, validator, |bytes| {
+            if bytes.len() == AUTH_BYTES {
+                Ok(())
+            } else {
+                Err("must be 16 bytes in base64url or base64")
+            }
+        })
+    }
+
+    /// 16 bytes in base64 of either alphabet, with or without padding.
+    #[cfg(feature = "openapi")]
+    fn text_schema(_: &mut Schemas) -> Json {
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9+/_-]{21}[AQgw]={0,2}$" })
+    }
+}
+
+/// Checks a key of a subscription. Returns it in base64url without padding, so that equal keys have equal
+/// texts.
 fn check_key(
     at: &Path<'_>,
     text: &str,
     validator: &mut Validator,
     check: impl FnOnce(&[u8]) -> Result<(), &'static str>,
-) -> String {
-    if text.is_empty() {
-        validator.violation(at, REQUIRED);
-        return String::new();
-    }
-    let Ok(bytes) = BASE64URL.decode(text.replace('+', "-").replace('/', "_")) else {
+) -> Option<String> {
+    let Some(bytes) = decode_base64(text) else {
         validator.violation(at, "must be base64url or base64");
-        return String::new();
+        return None;
     };
-    if let Err(rule) = check(&bytes) {
-        validator.violation(at, rule);
-    }
-    BASE64URL.encode(&bytes)
+    check(&bytes).map_err(|rule| validator.violation(at, rule)).ok()?;
+    Some(BASE64URL.encode(&bytes))
 }
 
 impl Query for ListDevices {
@@ -503,18 +617,12 @@ impl Query for ListDevices {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let platform = parameters.non_empty("platform");
-        let platform = parameters.validator.optional_one_of(&path("platform"), platform);
-        let mut text = |name: &'static str, chars_max: usize| {
-            let text = parameters.non_empty(name).map(str::to_owned);
-            parameters.validator.text_up_to(&path(name), text, chars_max)
-        };
-        let tag = text("tag", TAG_NAME_CHARS_MAX);
-        let push_token = text("push_token", PUSH_TOKEN_CHARS_MAX);
-        let segment = text("segment", SEGMENT_NAME_CHARS_MAX);
-        let user_id = text("user_id", CALLER_ID_CHARS_MAX);
-        let state = parameters.non_empty("state");
-        let state = parameters.validator.optional_one_of(&path("state"), state);
+        let platform = parameters.parsed("platform");
+        let tag = parameters.short_text("tag", TAG_NAME_CHARS_MAX);
+        let push_token = parameters.short_text("push_token", PUSH_TOKEN_CHARS_MAX);
+        let segment = parameters.short_text("segment", SEGMENT_NAME_CHARS_MAX);
+        let user_id = parameters.short_text("user_id", CALLER_ID_CHARS_MAX);
+        let state = parameters.parsed("state");
         parameters.finish(Some(Self {
             limit,
             cursor,

@@ -17,8 +17,8 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 use serde_json::value::RawValue;
 
 pub use self::object::JsonObject;
+use crate::Violations;
 use crate::violations::{NUL_FORBIDDEN, Path, REQUIRED, ROOT, Validator};
-use crate::{Timestamp, Violations};
 
 #[cfg(any(test, fuzzing))]
 thread_local! {
@@ -330,14 +330,6 @@ impl<'a> Value<'a, '_> {
         None
     }
 
-    /// The index of the value in its list; 0 if it is not an element of a list.
-    pub(crate) fn index(&self) -> usize {
-        match self.path {
-            Path::Index(_, index) => index,
-            Path::Root | Path::Field(..) => 0,
-        }
-    }
-
     pub(crate) fn string(mut self) -> Option<String> {
         if self.first_byte() != b'"' {
             return self.wrong_type("a string");
@@ -354,11 +346,11 @@ impl<'a> Value<'a, '_> {
         }
     }
 
-    /// Reads a number that is written with digits only. A number above `max` is a violation.
-    pub(crate) fn u32(mut self, max: u32) -> Option<u32> {
-        let number = self.digits()?.parse().ok().filter(|number| *number <= max);
+    /// Reads a number that is written with digits only. Reports a number that is too large with `too_large`.
+    pub(crate) fn u32(mut self, too_large: impl FnOnce(&Path<'_>, &mut Validator)) -> Option<u32> {
+        let number = self.digits()?.parse().ok();
         if number.is_none() {
-            self.validator.violation(&self.path, format_args!("must be at most {max}"));
+            too_large(&self.path, self.validator);
         }
         number
     }
@@ -368,11 +360,16 @@ impl<'a> Value<'a, '_> {
         self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
     }
 
+    /// Returns `None` for every number if only types are checked.
     fn digits(&mut self) -> Option<&'a str> {
         let text = self.raw.get();
         count_bytes(text.len());
+        let types_only = self.validator.checks_types_only();
         if !self.is_number() {
-            return self.wrong_type("a whole number");
+            return self.wrong_type(if types_only { "a number" } else { "a whole number" });
+        }
+        if types_only {
+            return None;
         }
         if !text.bytes().all(|byte| byte.is_ascii_digit()) {
             let rule = "must be a whole number without sign, fraction or exponent";
@@ -450,50 +447,6 @@ fn for_each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)
     deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
 }
 
-/// A type that a field of a request model can have.
-pub(crate) trait FromValue: Sized {
-    /// Reads the value; reports a wrong type to the value's validator.
-    fn from_value(value: Value<'_, '_>) -> Option<Self>;
-}
-
-impl FromValue for String {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.string()
-    }
-}
-
-impl FromValue for bool {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.bool()
-    }
-}
-
-impl FromValue for f64 {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.float()
-    }
-}
-
-impl FromValue for Timestamp {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.instant().map(Self)
-    }
-}
-
-impl FromValue for JsonObject {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.raw_object()
-    }
-}
-
-/// Calls the reader of one field. Its signature gives the closure of a request model its parameter type.
-pub(crate) fn read_with<'a, 'c, T>(
-    object: &mut Object<'a, 'c>,
-    read: impl FnOnce(&mut Object<'a, 'c>) -> T,
-) -> T {
-    read(object)
-}
-
 /// An object whose fields are taken by name. A field that has not been taken at the end is unknown.
 pub(crate) struct Object<'a, 'c> {
     path: Path<'c>,
@@ -566,42 +519,17 @@ impl<'a, 'c> Object<'a, 'c> {
         map
     }
 
-    /// Takes a field; `None` when it is absent or has the wrong type.
-    pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
-        self.take(name, T::from_value)
-    }
-
-    /// Takes a required field. An absent field has the default value, which the rules refuse.
-    pub(crate) fn or_default<T: FromValue + Default>(&mut self, name: &'static str) -> T {
-        self.optional(name).unwrap_or_default()
-    }
-
-    /// Takes a required field, and reports it here when it is absent. This is for types whose default
-    /// value the rules cannot distinguish from a value that the caller sent.
-    pub(crate) fn required<T: FromValue + Default>(&mut self, name: &'static str) -> T {
-        self.require(name);
-        self.or_default(name)
-    }
-
-    /// Takes a list, see [`Value::list`].
-    pub(crate) fn list<T: FromValue>(&mut self, name: &'static str, max: usize) -> Option<Vec<T>> {
-        self.take(name, |value| value.list(max, T::from_value))
-    }
-
-    pub(crate) fn u32(&mut self, name: &'static str, max: u32) -> Option<u32> {
-        self.take(name, |value| value.u32(max))
-    }
-
-    pub(crate) fn instant(&mut self, name: &'static str) -> Option<i64> {
-        self.take(name, |value| value.instant())
-    }
-
-    pub(crate) fn object<T>(
+    /// Takes a field of which only the type is checked, if `types_only`.
+    pub(crate) fn take_types_only<T>(
         &mut self,
         name: &'static str,
-        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+        types_only: bool,
+        read: impl FnOnce(Value<'a, '_>) -> Option<T>,
     ) -> Option<T> {
-        self.take(name, |value| value.object(read))
+        let before = self.validator.set_types_only(types_only);
+        let taken = self.take(name, read);
+        self.validator.set_types_only(before);
+        taken
     }
 
     /// Whether the field is present and not `null`.
@@ -638,7 +566,7 @@ impl<'a, 'c> Object<'a, 'c> {
 
     /// Adds a violation if the field is absent.
     pub(crate) fn require(&mut self, name: &'static str) {
-        if !self.has(name) {
+        if !self.has(name) && !self.validator.checks_types_only() {
             self.violation(name, REQUIRED);
         }
     }

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Content, Message};
-use crate::json::{FromValue, Value};
+use crate::field::{HttpUrl, InMessage, Kind, Model, ModelFields, Nested, Uri, Visible};
+use crate::json::Value;
 use crate::language::spelled;
 use crate::request::model;
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
 use crate::violations::{Path, Validator};
 
 /// Longest title, in characters.
@@ -22,15 +25,15 @@ const SUBTAG_CHARS_MAX: usize = 8;
 model! {
     /// What a notification says in one language. A field that is absent is that of the notification.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Translation {
+    pub struct Translation with TranslationFields {
         /// Main text.
-        pub text: Option<String>,
+        pub text: Option<String> as Visible,
         /// Title.
-        pub title: Option<String>,
+        pub title: Option<String> as Visible<TITLE_CHARS_MAX>,
         /// What a click opens: any absolute url, including custom schemes.
-        pub url: Option<String>,
+        pub url: Option<String> as InMessage<Uri>,
         /// Url of the image shown in the notification.
-        pub image_url: Option<String>,
+        pub image_url: Option<String> as InMessage<HttpUrl>,
     }
 }
 
@@ -54,49 +57,80 @@ impl Translation {
 #[serde(transparent)]
 pub struct NotificationTranslations(pub BTreeMap<String, Option<Translation>>);
 
-impl FromValue for NotificationTranslations {
-    fn from_value(value: Value<'_, '_>) -> Option<Self> {
-        value.object(|object| Self(object.map(Translation::from_value)))
+impl Model for Translation {
+    type Valid = TranslationFields;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<TranslationFields> {
+        self.check_fields(at, validator)
     }
 }
 
-#[cfg(feature = "openapi")]
-impl utoipa::PartialSchema for NotificationTranslations {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+/// Translations of at least one language. No language is given twice.
+pub(crate) struct TranslationsByLanguage;
+
+impl Kind for TranslationsByLanguage {
+    type Raw = NotificationTranslations;
+    type Valid = Vec<Localized>;
+
+    fn read(value: Value<'_, '_>) -> Option<NotificationTranslations> {
+        let read = Nested::<Translation>::read;
+        value.object(|object| NotificationTranslations(object.map(read)))
+    }
+
+    fn check(
+        raw: &NotificationTranslations,
+        at: &Path<'_>,
+        validator: &mut Validator,
+    ) -> Option<Vec<Localized>> {
+        let given = || raw.0.iter().filter_map(|(tag, one)| Some((tag, one.as_ref()?)));
+        if given().next().is_none() {
+            validator.violation(at, "must hold at least 1 language");
+        }
+        validator.max_len(at, raw.0.len(), TRANSLATIONS_MAX, "languages");
+        let mut valid: Vec<Localized> = Vec::with_capacity(raw.0.len());
+        for (language, translation) in given() {
+            let at = at.field(language);
+            if !is_language_tag(language) {
+                validator.violation(&at, "must be a language tag, such as `de` or `pt-BR`");
+            }
+            // Another tag of the same language is accepted, because many programs send both `iw` and `he`.
+            let is_same = |other: &&Localized| spelled(&other.language) == spelled(language);
+            if let Some(other) = valid.iter().find(is_same) {
+                let what = format_args!("is the same language as `{}`", other.language);
+                validator.violation(&at, what);
+            }
+            if let Some(fields) = translation.check(&at, validator) {
+                let TranslationFields { text, title, url, image_url } = fields;
+                let language = language.clone();
+                valid.push(Localized { language, text, title, url, image_url });
+            }
+        }
+        Some(valid)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let translation = schemas.add::<Translation>();
         let schema = serde_json::json!({
             "type": "object",
             "description": "1 to 50 translations, by language tag such as `pt-BR`.",
             "propertyNames": {
                 "type": "string",
-                "pattern": crate::schema::LANGUAGE_TAG,
+                "pattern": LANGUAGE_TAG,
                 "maxLength": LANGUAGE_TAG_CHARS_MAX,
             },
             "maxProperties": TRANSLATIONS_MAX,
-            "additionalProperties": {
-                "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/Translation" }],
-            },
+            "additionalProperties": { "oneOf": [{ "type": "null" }, translation] },
             // At least one language that is not null.
             "not": { "additionalProperties": { "type": "null" } },
         });
-        serde_json::from_value(schema).expect("the schema has only keywords of OpenAPI")
+        schemas.add_schema("NotificationTranslations", schema)
     }
 }
 
+/// A language tag (RFC 5646, section 2.1), in which underscores can take the place of hyphens.
 #[cfg(feature = "openapi")]
-impl utoipa::ToSchema for NotificationTranslations {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "NotificationTranslations".into()
-    }
-
-    fn schemas(
-        schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>)>,
-    ) {
-        schemas.push((
-            <Translation as utoipa::ToSchema>::name().into(),
-            <Translation as utoipa::PartialSchema>::schema(),
-        ));
-    }
-}
+const LANGUAGE_TAG: &str = "^[A-Za-z][A-Za-z0-9]{0,7}(?:[-_][A-Za-z0-9]{1,8})*$";
 
 /// The validated form of a [`Translation`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -111,38 +145,6 @@ pub struct Localized {
     pub url: Option<String>,
     /// Url of the image.
     pub image_url: Option<String>,
-}
-
-impl NotificationTranslations {
-    pub(super) fn check(self, at: &Path<'_>, validator: &mut Validator) -> Vec<Localized> {
-        let given = || self.0.iter().filter_map(|(tag, one)| Some((tag, one.as_ref()?)));
-        if given().next().is_none() {
-            validator.violation(at, "must hold at least 1 language");
-        }
-        validator.max_len(at, self.0.len(), TRANSLATIONS_MAX, "languages");
-        let mut valid: Vec<Localized> = Vec::with_capacity(self.0.len());
-        for (language, translation) in given() {
-            let at = at.field(language);
-            if !is_language_tag(language) {
-                validator.violation(&at, "must be a language tag, such as `de` or `pt-BR`");
-            }
-            // Another tag of the same language is accepted, because many programs send both `iw` and `he`.
-            let is_same = |other: &&Localized| spelled(&other.language) == spelled(language);
-            if let Some(other) = valid.iter().find(is_same) {
-                let what = format_args!("is the same language as `{}`", other.language);
-                validator.violation(&at, what);
-            }
-            let Translation { text, title, url, image_url } = translation.clone();
-            valid.push(Localized {
-                language: language.clone(),
-                text: validator.visible(&at.field("text"), text),
-                title: validator.visible_up_to(&at.field("title"), title, TITLE_CHARS_MAX),
-                url: validator.wire_uri(&at.field("url"), url),
-                image_url: validator.wire_http_url(&at.field("image_url"), image_url),
-            });
-        }
-        valid
-    }
 }
 
 /// Whether a text has the form of a language tag (RFC 5646, section 2.1). Underscores are accepted in place

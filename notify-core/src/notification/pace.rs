@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::{Integer, Model, ModelFields, NameOf, Required};
 use crate::notification::CreateNotification;
 use crate::request::model;
-use crate::violations::{Path, REQUIRED, Validator, path};
+use crate::violations::{Path, Validator};
 use crate::wire_enum::wire_enum;
 
 /// Largest `per_minute`.
@@ -37,19 +38,17 @@ model! {
     /// A share of the devices that gets the notification first. The other devices get it only if few
     /// deliveries to these fail.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Canary {
+    pub struct Canary with CanaryFields {
         /// Share of the devices, 1 to 50 percent. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = u32, required = true))]
-        pub percent: Option<u32> = |object| object.u32("percent", u32::MAX),
+        pub percent: Option<u32> as Required<Integer<1, CANARY_PERCENT_MAX>>,
         /// How long after the last first attempt the canary is judged, 60 to 86,400 seconds; 600 when
         /// absent.
-        pub wait_seconds: Option<u32> = |object| object.u32("wait_seconds", u32::MAX),
+        pub wait_seconds: Option<u32> as Integer<CANARY_WAIT_SECONDS_MIN, CANARY_WAIT_SECONDS_MAX>,
         /// The canary fails if more of its deliveries than this failed or are still pending, 0 to 100
         /// percent; 5 when absent. The notification then pauses.
-        pub max_failed_percent: Option<u32> = |object| object.u32("max_failed_percent", u32::MAX),
+        pub max_failed_percent: Option<u32> as Integer<0, 100>,
         /// `continue` or `pause`: what happens after a canary that did not fail; `continue` when absent.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<CanaryThen>))]
-        pub then: Option<String>,
+        pub then: Option<String> as NameOf<CanaryThen>,
     }
 }
 
@@ -72,40 +71,19 @@ impl Canary {
     pub fn percent(percent: u32) -> Self {
         Self { percent: Some(percent), ..Self::default() }
     }
-
-    pub(super) fn check(self, validator: &mut Validator) -> CanaryPlan {
-        let at = path("canary");
-        let percent_at = at.field("percent");
-        let percent = self.percent.unwrap_or_else(|| {
-            validator.violation(&percent_at, REQUIRED);
-            1
-        });
-        check_range(&percent_at, percent, 1, CANARY_PERCENT_MAX, validator);
-        let wait_seconds = self.wait_seconds.unwrap_or(CANARY_WAIT_SECONDS_DEFAULT);
-        let (wait_min, wait_max) = (CANARY_WAIT_SECONDS_MIN, CANARY_WAIT_SECONDS_MAX);
-        check_range(&at.field("wait_seconds"), wait_seconds, wait_min, wait_max, validator);
-        let failed = self.max_failed_percent.unwrap_or(CANARY_FAILED_PERCENT_DEFAULT);
-        check_range(&at.field("max_failed_percent"), failed, 0, 100, validator);
-        let then = validator.optional_one_of(&at.field("then"), self.then.as_deref());
-        CanaryPlan {
-            percent,
-            wait_seconds,
-            max_failed_percent: failed,
-            then: then.unwrap_or_default(),
-        }
-    }
 }
 
-/// Checks `per_minute`.
-pub(super) fn check_per_minute(per_minute: Option<u32>, validator: &mut Validator) {
-    if let Some(rate) = per_minute {
-        check_range(&path("per_minute"), rate, 1, PER_MINUTE_MAX, validator);
-    }
-}
+impl Model for Canary {
+    type Valid = CanaryPlan;
 
-fn check_range(at: &Path<'_>, number: u32, min: u32, max: u32, validator: &mut Validator) {
-    if !(min..=max).contains(&number) {
-        validator.violation(at, format_args!("must be from {min} to {max}"));
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<CanaryPlan> {
+        let fields = self.check_fields(at, validator)?;
+        Some(CanaryPlan {
+            percent: fields.percent?,
+            wait_seconds: fields.wait_seconds.unwrap_or(CANARY_WAIT_SECONDS_DEFAULT),
+            max_failed_percent: fields.max_failed_percent.unwrap_or(CANARY_FAILED_PERCENT_DEFAULT),
+            then: fields.then.unwrap_or_default(),
+        })
     }
 }
 

@@ -1,11 +1,24 @@
 //! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
-use crate::json::{JsonObject, Object};
-use crate::notification::{
-    AndroidOptions, Canary, IosOptions, NotificationTranslations, Priority, Translation, WebOptions,
+use super::kinds::{
+    AndroidJson, CollapseKey, ExtraKey, IosJson, PlatformsUnlessIds, ReportId, SendAt, SendAtLocal,
 };
+use super::language::TranslationsByLanguage;
+use super::valid::CampaignRef;
+use crate::field::{
+    AnyObject, Flag, HttpUrl, Id, IgnoredByPolls, InMessage, Integer, List, NameOf, Nested,
+    Required, Text, Uri, Visible,
+};
+use crate::json::JsonObject;
+use crate::notification::{
+    AndroidOptions, Canary, IosOptions, NotificationTranslations, PER_MINUTE_MAX, Priority,
+    TITLE_CHARS_MAX, Translation, WebOptions,
+};
+use crate::platform::Platforms;
 use crate::request::model;
-use crate::{Audience, CreatePoll, Platform, Timestamp, USER_IDS_MAX};
+use crate::segment::WithSegments;
+use crate::tag::TagName;
+use crate::{Audience, CreatePoll, DeviceId, Platform, Timestamp, USER_IDS_MAX, UserId};
 
 /// Most device ids in one list, duplicates included.
 pub const DEVICE_IDS_MAX: usize = 1_000;
@@ -26,201 +39,172 @@ model! {
     /// Body of `POST /v1/notifications`. The target is either `platforms`, or one or more lists of device
     /// ids, or a list of user ids.
     #[derive(Debug, Clone, Default, PartialEq)]
-    pub struct CreateNotification {
+    pub struct CreateNotification with CreateNotificationFields {
         /// Main text; required unless the notification is a poll.
-        pub text: Option<String>,
+        pub text: Option<String> as IgnoredByPolls<Visible>,
         /// All devices of these platforms; at least one platform. Ignored when device ids are given. With
         /// user ids, only their devices of these platforms.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
-        pub platforms: Option<Vec<String>> = read_platforms,
+        pub platforms: Option<Vec<String>> as PlatformsUnlessIds,
         /// Ids of Android devices; 1 to 1,000.
-        pub android_device_ids: Option<Vec<String>> =
-            |object| object.list("android_device_ids", DEVICE_IDS_MAX),
+        pub android_device_ids: Option<Vec<String>> as List<Id<DeviceId>, 0, DEVICE_IDS_MAX>,
         /// Ids of iOS devices; 1 to 1,000.
-        pub ios_device_ids: Option<Vec<String>> =
-            |object| object.list("ios_device_ids", DEVICE_IDS_MAX),
+        pub ios_device_ids: Option<Vec<String>> as List<Id<DeviceId>, 0, DEVICE_IDS_MAX>,
         /// Ids of devices of any platform; 1 to 1,000.
-        pub device_ids: Option<Vec<String>> =
-            |object| object.list("device_ids", DEVICE_IDS_MAX),
+        pub device_ids: Option<Vec<String>> as List<Id<DeviceId>, 0, DEVICE_IDS_MAX>,
         /// Ids of users, whose devices receive it; 1 to 1,000. Not with device ids. `platforms` may then be
         /// absent; otherwise, only devices of these platforms receive it.
-        pub user_ids: Option<Vec<String>> = |object| object.list("user_ids", USER_IDS_MAX),
+        pub user_ids: Option<Vec<String>> as List<Id<UserId>, 0, USER_IDS_MAX>,
         /// Only devices that meet this condition.
-        pub audience: Option<Audience>,
-        /// The fields that a report has too.
-        #[serde(flatten)]
-        pub content: NotificationContent = NotificationContent::read,
+        pub audience: Option<Audience> as WithSegments,
         /// When to send, unix ms; at most 366 days ahead. A time in the past means now, and one before
         /// September 2001 is refused, because it is probably in seconds.
-        pub send_at: Option<i64> = |object| object.instant("send_at"),
+        pub send_at: Option<Timestamp> as SendAt,
         /// Local time of each device at which to send, `YYYY-MM-DDTHH:MM`; not with `send_at`.
-        pub send_at_local: Option<String>,
+        pub send_at_local: Option<String> as SendAtLocal,
         /// How long delivery is attempted after the notification is due, in seconds; 28 days when absent,
         /// 0 for a single attempt.
-        pub ttl_seconds: Option<u32> = |object| object.u32("ttl_seconds", TTL_SECONDS_MAX),
+        pub ttl_seconds: Option<u32> as Integer<0, TTL_SECONDS_MAX>,
         /// `high` or `normal`; `high` when absent.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Priority>))]
-        pub priority: Option<String>,
+        pub priority: Option<String> as NameOf<Priority>,
         /// Notifications with the same key replace each other on the device; 1 to 64 visible ASCII
         /// characters.
-        pub collapse_key: Option<String>,
+        pub collapse_key: Option<String> as CollapseKey,
         /// Wakes the app with `url`, `campaign_id` or extra data, and shows nothing; on Android and iOS
         /// alone. Not with a text or anything else that shows.
-        pub silent: Option<bool>,
+        pub silent: Option<bool> as Flag,
         /// Whether `{{name|default}}` in texts and titles becomes the attribute `name` of the device or its
         /// user. Braces are text otherwise.
-        pub personalize: Option<bool>,
+        pub personalize: Option<bool> as Flag,
         /// Most first attempts per minute, over all platforms and servers, 1 to 1,000,000; unlimited when
         /// absent. A twelfth more may fall into a single minute.
-        pub per_minute: Option<u32> = |object| object.u32("per_minute", u32::MAX),
+        pub per_minute: Option<u32> as Integer<1, PER_MINUTE_MAX>,
         /// A share of the devices that gets the notification first; not with `send_at_local`.
-        pub canary: Option<Canary>,
+        pub canary: Option<Canary> as Nested<Canary>,
+    }
+    flatten {
+        /// The fields that a report has too.
+        pub content: NotificationContent,
     }
 }
 
 model! {
     /// Body of `POST /v1/notifications/notify`.
     #[derive(Debug, Clone, Default, PartialEq)]
-    pub struct ReportNotification {
+    pub struct ReportNotification with ReportNotificationFields {
         /// Id, chosen by the caller; unique within the application.
-        pub id: String,
+        pub id: String as Id<ReportId>,
         /// Main text; required unless the notification is a poll.
-        pub text: Option<String>,
+        pub text: Option<String> as IgnoredByPolls<Visible>,
         /// At least one platform. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>, required))]
-        pub platforms: Option<Vec<String>> = read_platforms,
+        pub platforms: Option<Vec<String>> as Required<Platforms>,
+    }
+    flatten {
         /// The fields that a created notification has too.
-        #[serde(flatten)]
-        pub content: NotificationContent = NotificationContent::read,
+        pub content: NotificationContent,
     }
 }
 
 model! {
     /// The fields that a created and a reported notification share, except `text` and `platforms`.
     #[derive(Debug, Clone, Default, PartialEq)]
-    pub struct NotificationContent {
+    pub struct NotificationContent with ContentFields {
         /// Only devices that have this tag set to true; at most one element.
-        pub tags: Option<Vec<String>> = |object| object.list("tags", TAGS_MAX),
+        pub tags: Option<Vec<String>> as List<TagName, 0, TAGS_MAX>,
         /// Another name of `tags`; not with `tags`.
-        pub topics: Option<Vec<String>> = |object| object.list("topics", TAGS_MAX),
+        pub topics: Option<Vec<String>> as List<TagName, 0, TAGS_MAX>,
         /// Title, 1 to 255 characters; the name of the application when absent. The title of
         /// `android_settings` replaces it on Android.
-        pub title: Option<String>,
+        pub title: Option<String> as IgnoredByPolls<Visible<TITLE_CHARS_MAX>>,
         /// What the notification says in other languages. A device gets its own.
-        pub translations: Option<NotificationTranslations>,
+        pub translations: Option<NotificationTranslations> as IgnoredByPolls<TranslationsByLanguage>,
         /// What a click opens: any absolute url, including custom schemes.
-        pub url: Option<String>,
+        pub url: Option<String> as IgnoredByPolls<InMessage<Uri>>,
         /// Url of the image shown in the notification.
-        pub image_url: Option<String>,
+        pub image_url: Option<String> as IgnoredByPolls<InMessage<HttpUrl>>,
         /// Id of the campaign to attach, or `default` for the default one.
-        pub campaign_id: Option<String>,
+        pub campaign_id: Option<String> as IgnoredByPolls<Id<CampaignRef>>,
         /// Key of extra data for the app; required with `custom_json_value`.
-        pub custom_json_key: Option<String>,
+        pub custom_json_key: Option<String> as IgnoredByPolls<ExtraKey>,
         /// Extra data for the app; required with `custom_json_key`.
-        pub custom_json_value: Option<JsonObject>,
+        pub custom_json_value: Option<JsonObject> as IgnoredByPolls<AnyObject>,
         /// Raw payload on Android, sent as `data`; replaces all other settings there.
-        pub android_json: Option<JsonObject>,
+        pub android_json: Option<JsonObject> as IgnoredByPolls<AndroidJson>,
         /// Raw payload on iOS; replaces all other settings there. Its `aps` requires `alert`, `badge` and
         /// `sound`.
-        pub ios_json: Option<JsonObject>,
+        pub ios_json: Option<JsonObject> as IgnoredByPolls<IosJson>,
         /// Settings on Android.
-        pub android_settings: Option<AndroidSettings>,
+        pub android_settings: Option<AndroidSettings> as IgnoredByPolls<Nested<AndroidSettings>>,
         /// Settings on iOS.
-        pub ios_settings: Option<IosSettings> = |object| {
-            if object.has("poll") {
-                object.object("ios_settings", IosSettings::read_ignored)
-            } else {
-                object.optional("ios_settings")
-            }
-        },
+        pub ios_settings: Option<IosSettings> as IgnoredByPolls<Nested<IosSettings>>,
         /// Settings on Web Push.
-        pub web_push_settings: Option<WebPushSettings>,
+        pub web_push_settings: Option<WebPushSettings> as IgnoredByPolls<Nested<WebPushSettings>>,
         /// Settings on Messenger.
-        pub social_messenger_settings: Option<MessengerSettings>,
+        pub social_messenger_settings: Option<MessengerSettings>
+            as IgnoredByPolls<Nested<MessengerSettings>>,
         /// How iOS shows the notification.
-        pub ios_options: Option<IosOptions>,
+        pub ios_options: Option<IosOptions> as IgnoredByPolls<Nested<IosOptions>>,
         /// How Android shows the notification.
-        pub android_options: Option<AndroidOptions> = |object| {
-            if object.has("poll") {
-                object.object("android_options", AndroidOptions::read_ignored)
-            } else {
-                object.optional("android_options")
-            }
-        },
+        pub android_options: Option<AndroidOptions> as IgnoredByPolls<Nested<AndroidOptions>>,
         /// How a browser shows the notification.
-        pub web_options: Option<WebOptions>,
+        pub web_options: Option<WebOptions> as IgnoredByPolls<Nested<WebOptions>>,
         /// Makes the notification a poll; most other settings are ignored then.
-        pub poll: Option<CreatePoll>,
+        pub poll: Option<CreatePoll> as Nested<CreatePoll>,
     }
 }
 
 model! {
     /// Settings on Android.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct AndroidSettings {
+    pub struct AndroidSettings with AndroidSettingsFields {
         /// Title; the name of the application when absent.
-        pub title: Option<String>,
+        pub title: Option<String> as Visible,
         /// Name of a sound file in the app's `raw` resources.
-        pub sound: Option<String>,
+        pub sound: Option<String> as Text,
     }
 }
 
 model! {
     /// Settings on iOS.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct IosSettings {
+    pub struct IosSettings with IosSettingsFields {
         /// Number shown on the app icon. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = u32, required = true))]
-        pub badge: Option<u32> = |object| object.u32("badge", u32::MAX),
+        pub badge: Option<u32> as Required<Integer<0, { u32::MAX }>>,
         /// Name of a sound file, or `default`. Required.
-        pub sound: String,
+        pub sound: String as Visible,
     }
 }
 
 model! {
     /// Settings on Web Push.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct WebPushSettings {
+    pub struct WebPushSettings with WebPushSettingsFields {
         /// 1 to 2 action buttons.
-        pub actions: Vec<WebPushAction> =
-            |object| object.list("actions", WEB_PUSH_ACTIONS_MAX).unwrap_or_default(),
+        pub actions: Vec<WebPushAction>
+            as List<Nested<WebPushAction>, WEB_PUSH_ACTIONS_MIN, WEB_PUSH_ACTIONS_MAX>,
     }
 }
 
 model! {
     /// An action button on Web Push.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct WebPushAction {
+    pub struct WebPushAction with WebPushActionFields {
         /// Title.
-        pub title: String,
+        pub title: String as Visible,
         /// Url of the icon.
-        pub icon: Option<String>,
+        pub icon: Option<String> as InMessage<HttpUrl>,
         /// Identifies the button; unique within the notification. Generated when absent.
-        pub action: Option<String>,
+        pub action: Option<String> as Text,
         /// Url that a click opens.
-        pub url: Option<String>,
+        pub url: Option<String> as InMessage<Uri>,
     }
 }
 
 model! {
     /// Settings on Messenger.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct MessengerSettings {
+    pub struct MessengerSettings with MessengerSettingsFields {
         /// Label of the button that opens `url`; `View` when absent.
-        pub view_button: Option<String>,
-    }
-}
-
-/// Reads `platforms`. The list has no limit, because duplicates count only once.
-fn read_platforms(object: &mut Object<'_, '_>) -> Option<Vec<String>> {
-    object.list("platforms", usize::MAX)
-}
-
-impl IosSettings {
-    /// Reads the iOS settings of a poll. A poll ignores them, so the badge may be any number.
-    fn read_ignored(object: &mut Object<'_, '_>) -> Self {
-        object.optional::<f64>("badge");
-        Self { badge: None, sound: object.or_default("sound") }
+        pub view_button: Option<String> as Visible,
     }
 }
 
@@ -578,7 +562,7 @@ impl CreateNotification {
     /// When to send; a time in the past means now.
     #[must_use]
     pub fn send_at(mut self, at: Timestamp) -> Self {
-        self.send_at = Some(at.as_ms());
+        self.send_at = Some(at);
         self
     }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::JsonObject;
 use crate::request::Parameters;
-use crate::violations::path;
 use crate::wire_enum::wire_enum;
 use crate::{
     Audience, CURSOR, DeviceId, Engagement, LIMIT, NotificationId, PageQuery, Parameter,
@@ -221,8 +220,7 @@ impl Query for ListNotifications {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let status = parameters.non_empty("status");
-        let status = parameters.validator.optional_one_of(&path("status"), status);
+        let status = parameters.parsed("status");
         parameters.finish(Some(Self { limit, cursor, status }))
     }
 }
@@ -317,10 +315,8 @@ impl Query for ListDeliveries {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let outcome = parameters.non_empty("outcome");
-        let outcome = parameters.validator.optional_one_of(&path("outcome"), outcome);
-        let reason = parameters.non_empty("reason").map(str::to_owned);
-        let reason = parameters.validator.text_up_to(&path("reason"), reason, REASON_CHARS_MAX);
+        let outcome = parameters.parsed("outcome");
+        let reason = parameters.short_text("reason", REASON_CHARS_MAX);
         parameters.finish(Some(Self { limit, cursor, outcome, reason }))
     }
 }
@@ -389,8 +385,7 @@ impl Query for ListNotificationUsers {
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
-        let state = parameters.non_empty("state");
-        let state = parameters.validator.optional_one_of(&path("state"), state);
+        let state = parameters.parsed("state");
         parameters.finish(Some(Self { limit, cursor, state }))
     }
 }

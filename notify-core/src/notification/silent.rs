@@ -51,9 +51,9 @@ pub(super) fn check(text: Option<&str>, content: &NotificationContent, validator
 }
 
 /// Checks that a target of platforms has no other ones. Unknown names are reported elsewhere.
-pub(super) fn check_platforms(platforms: Option<&[String]>, validator: &mut Validator) {
+pub(super) fn check_platforms(platforms: &[String], validator: &mut Validator) {
     let at = path("platforms");
-    for (index, name) in platforms.unwrap_or_default().iter().enumerate() {
+    for (index, name) in platforms.iter().enumerate() {
         if name.parse().is_ok_and(|platform| !PLATFORMS.contains(&platform)) {
             let what = "cannot get a silent notification, which goes to android and ios alone";
             validator.violation(&at.index(index), what);

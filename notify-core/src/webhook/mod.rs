@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::event::*;
 use crate::address::without_secrets;
-use crate::json::BodyPresence;
-use crate::request::Parameters;
-use crate::request::{model, request};
-use crate::violations::REQUIRED;
+use crate::field::{
+    Flag, HttpUrl, Instant, Kind, List, Model, ModelFields, Required, Text, TextKind,
+};
+use crate::json::{BodyPresence, Value};
+use crate::request::{Parameters, model, request};
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
 use crate::violations::{Path, Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, WebhookId, WebhookMessageId};
@@ -146,16 +149,13 @@ pub const WEBHOOK_EVENTS_MAX: usize = 32;
 model! {
     /// Body of `POST /v1/webhooks`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct CreateWebhook {
+    pub struct CreateWebhook with CreateWebhookFields {
         /// Url that receives the messages: `https`, at a public address.
-        pub url: String,
+        pub url: String as HttpUrl,
         /// Types of events to receive; when absent or empty, all types, including those of later versions.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub events: Vec<String> =
-            |object| object.list("events", WEBHOOK_EVENTS_MAX).unwrap_or_default(),
+        pub events: Option<Vec<String>> as EventTypes,
         /// What the webhook is for.
-        pub description: Option<String>,
+        pub description: Option<String> as Text<WEBHOOK_DESCRIPTION_CHARS_MAX>,
     }
 }
 
@@ -173,99 +173,96 @@ pub struct NewWebhook {
 
 request!(CreateWebhook => NewWebhook, BodyPresence::Required);
 
-impl CreateWebhook {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewWebhook> {
-        let url = validator.required_http_url(&path("url"), self.url);
-        let events = check_events(&path("events"), &self.events, validator);
-        let description = check_description(self.description, validator);
-        Some(NewWebhook { url, events, description })
+impl Model for CreateWebhook {
+    type Valid = NewWebhook;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<NewWebhook> {
+        let CreateWebhookFields { url, events, description } = self.check_fields(at, validator)?;
+        Some(NewWebhook { url, events: events.unwrap_or_default(), description })
     }
 }
 
 model! {
     /// Body of `PATCH /v1/webhooks/:id`. Absent fields keep their value.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct UpdateWebhook {
+    pub struct UpdateWebhook => #[derive(Debug, Clone, Default, PartialEq, Eq)] pub WebhookChange {
         /// Url that receives the messages.
-        pub url: Option<String>,
+        pub url: Option<String> as HttpUrl,
         /// Types of events to receive; all types when empty.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
-        pub events: Option<Vec<String>> = |object| object.list("events", WEBHOOK_EVENTS_MAX),
+        pub events: Option<Vec<String>> as EventTypes => Option<Vec<WebhookEventType>>,
         /// What the webhook is for.
-        pub description: Option<String>,
+        pub description: Option<String> as Text<WEBHOOK_DESCRIPTION_CHARS_MAX>,
         /// Whether messages are sent.
-        pub enabled: Option<bool>,
+        pub enabled: Option<bool> as Flag,
     }
-}
-
-/// The validated form of [`UpdateWebhook`]; `None` keeps the value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WebhookChange {
-    /// Absolute `http` or `https` url.
-    pub url: Option<String>,
-    /// Types of events; all types when empty.
-    pub events: Option<Vec<WebhookEventType>>,
-    /// What the webhook is for.
-    pub description: Option<String>,
-    /// Whether messages are sent.
-    pub enabled: Option<bool>,
 }
 
 request!(UpdateWebhook => WebhookChange, BodyPresence::Required);
 
-impl UpdateWebhook {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<WebhookChange> {
-        let url = validator.http_url(&path("url"), self.url);
-        let events = self.events.map(|events| check_events(&path("events"), &events, validator));
-        let description = check_description(self.description, validator);
-        Some(WebhookChange { url, events, description, enabled: self.enabled })
-    }
-}
-
 model! {
     /// Body of `POST /v1/webhooks/:id/recover`.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct RecoverWebhook {
+    pub struct RecoverWebhook with RecoverWebhookFields {
         /// Recovers messages created at or after this time, unix ms. Required.
-        #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true))]
-        pub since: Option<i64> = |object| object.instant("since"),
+        pub since: Option<Timestamp> as Required<Instant>,
     }
 }
 
 request!(RecoverWebhook => Timestamp, BodyPresence::Required);
 
-impl RecoverWebhook {
-    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Timestamp> {
-        if self.since.is_none() {
-            validator.violation(&path("since"), REQUIRED);
-        }
-        validator.instant(&path("since"), self.since)
+impl Model for RecoverWebhook {
+    type Valid = Timestamp;
+
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Timestamp> {
+        self.check_fields(at, validator)?.since
     }
 }
 
-fn check_description(description: Option<String>, validator: &mut Validator) -> Option<String> {
-    validator.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
-}
-
-/// Checks the names of event types. Returns the types without duplicates, in the order of their
+/// The types of events that a webhook can subscribe to. Its value is without duplicates, in the order of their
 /// declaration.
-fn check_events(
-    at: &Path<'_>,
-    names: &[String],
-    validator: &mut Validator,
-) -> Vec<WebhookEventType> {
-    validator.max_len(at, names.len(), WEBHOOK_EVENTS_MAX, "types");
-    let mut types = Vec::new();
-    for (index, name) in names.iter().take(WEBHOOK_EVENTS_MAX).enumerate() {
-        match WebhookEventType::parse_subscribable(name) {
-            Ok(kind) => types.push(kind),
-            Err(_) if name.is_empty() => validator.violation(&at.index(index), REQUIRED),
-            Err(unknown) => validator.violation(&at.index(index), unknown),
-        }
+pub(crate) struct EventTypes;
+
+/// The name of a type that a webhook can subscribe to: all except `webhook.test`.
+struct EventTypeName;
+
+impl TextKind for EventTypeName {
+    type Valid = WebhookEventType;
+
+    fn check_text(raw: &str, at: &Path<'_>, validator: &mut Validator) -> Option<WebhookEventType> {
+        WebhookEventType::parse_subscribable(raw)
+            .map_err(|unknown| validator.violation(at, unknown))
+            .ok()
     }
-    types.sort_unstable();
-    types.dedup();
-    types
+
+    #[cfg(feature = "openapi")]
+    fn text_schema(schemas: &mut Schemas) -> serde_json::Value {
+        schemas.add_type::<schema::SubscribableEventType>()
+    }
+}
+
+impl Kind for EventTypes {
+    type Raw = Vec<String>;
+    type Valid = Vec<WebhookEventType>;
+
+    fn read(value: Value<'_, '_>) -> Option<Vec<String>> {
+        List::<EventTypeName, 0, WEBHOOK_EVENTS_MAX>::read(value)
+    }
+
+    fn check(
+        raw: &Vec<String>,
+        at: &Path<'_>,
+        validator: &mut Validator,
+    ) -> Option<Vec<WebhookEventType>> {
+        let mut types = List::<EventTypeName, 0, WEBHOOK_EVENTS_MAX>::check(raw, at, validator)?;
+        types.sort_unstable();
+        types.dedup();
+        Some(types)
+    }
+
+    #[cfg(feature = "openapi")]
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        List::<EventTypeName, 0, WEBHOOK_EVENTS_MAX>::schema(schemas)
+    }
 }
 
 /// Query of `GET /v1/events/stream`.
@@ -301,8 +298,8 @@ impl Query for StreamQuery {
         let names = parameters.non_empty("types");
         let names: Vec<String> =
             names.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
-        let types = check_events(&path("types"), &names, &mut parameters.validator);
-        parameters.finish(Some(Self { cursor, types }))
+        let types = EventTypes::check(&names, &path("types"), &mut parameters.validator);
+        parameters.finish(types.map(|types| Self { cursor, types }))
     }
 }
 
@@ -314,7 +311,7 @@ mod schema {
     use super::WebhookEventType;
 
     /// A type that a webhook can subscribe to: all except `webhook.test`.
-    pub(super) struct SubscribableEventType;
+    pub(crate) struct SubscribableEventType;
 
     impl utoipa::PartialSchema for SubscribableEventType {
         fn schema() -> RefOr<Schema> {

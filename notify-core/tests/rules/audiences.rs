@@ -201,8 +201,11 @@ fn conditions_on_fields_are_checked() {
         (with("last_active_at", "exists", json!(true)), ""),
         (with("last_active_at", "within_days", json!(1)), ""),
         (with("last_active_at", "within_days", json!(WITHIN_DAYS_MAX)), ""),
-        (with("last_active_at", "within_days", json!(0)), ".within_days: must be at least 1"),
-        (with("last_active_at", "within_days", json!(3651)), ".within_days: must be at most 3650"),
+        (with("last_active_at", "within_days", json!(0)), ".within_days: must be from 1 to 3650"),
+        (
+            with("last_active_at", "within_days", json!(3651)),
+            ".within_days: must be from 1 to 3650",
+        ),
         (
             with("last_active_at", "within_days", json!("7")),
             ".within_days: expected a whole number",

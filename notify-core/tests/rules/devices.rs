@@ -241,7 +241,7 @@ fn browser_subscriptions_are_checked() {
             (
                 "/subscription/supportedContentEncodings",
                 &serde_json::to_string(&[""; 17]).unwrap(),
-                &["subscription.supportedContentEncodings: must hold at most 16 encodings"],
+                &["subscription.supportedContentEncodings: must hold at most 16 elements"],
             ),
             ("/subscription/options", "{\"userVisibleOnly\": true}", &[]),
             ("/subscription/subscriptionId", "\"x\"", &[]),
@@ -292,7 +292,11 @@ fn messenger_and_chat_subscriptions_are_checked() {
                     "-",
                     &[&format!("recipient_id: is required for platform {platform}")],
                 ),
-                ("/recipient_id", "\"\"", &["recipient_id: must not be empty"]),
+                (
+                    "/recipient_id",
+                    "\"\"",
+                    &[&format!("recipient_id: is required for platform {platform}")],
+                ),
                 ("/recipient_id", "1", &["recipient_id: expected a string"]),
                 ("/recipient_id", "\" 1\\n\"", &[]),
                 ("/recipient_id", "\"1-nouser\"", &[]),
@@ -303,8 +307,8 @@ fn messenger_and_chat_subscriptions_are_checked() {
 
 #[test]
 fn a_recipient_is_a_number_or_the_name_of_a_chat() {
-    const CHAT: &str =
-        "must be the id of a chat, which is an integer, or the @name of a public chat";
+    const CHAT: &str = "must be the id of a chat, which is an integer, or the @name of a public chat; a topic of a group \
+         is written as `-1001234567890/42`";
     const PERSON: &str = "recipient_id: must be a page-scoped id, which is a number";
     let chat = json!({"platform": "chatapp", "recipient_id": "-1001234567890"});
     check::<Subscribe>(
@@ -313,6 +317,11 @@ fn a_recipient_is_a_number_or_the_name_of_a_chat() {
             ("/recipient_id", "\"@Shop_News\"", &[]),
             ("/recipient_id", "\"12 34\"", &[&format!("recipient_id: {CHAT}")]),
             ("/recipient_id", "\"12-34\"", &[&format!("recipient_id: {CHAT}")]),
+            ("/recipient_id", "\"-1001234567890/42\"", &[]),
+            ("/recipient_id", "\"@Shop/007\"", &[]),
+            ("/recipient_id", "\"-77~429x2/3\"", &[]),
+            ("/recipient_id", "\"-1001/1000000000\"", &[&format!("recipient_id: {CHAT}")]),
+            ("/recipient_id", "\"12/31\"", &[&format!("recipient_id: {CHAT}")]),
             ("/recipient_id", "\"-77-blocked\"", &[]),
             ("/recipient_id", "\"77~429x2\"", &[]),
             (

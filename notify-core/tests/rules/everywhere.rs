@@ -184,3 +184,27 @@ fn every_field_is_strict() {
     check_everywhere::<UpdateWebhook>(&webhook);
     check_everywhere::<RecoverWebhook>(&json!({"since": 1}));
 }
+
+#[test]
+fn rules_of_one_field_and_of_several_are_reported_together() {
+    let template = |features: &str, strings: &str| {
+        let start = r#"{"name":"n","layout_id":"content_with_two","settings":{},"#;
+        let body = format!("{start}\"strings\":[{strings}],\"features\":[{features}]}}");
+        errors_of::<Template>(&body)
+    };
+    let feed = r#"{"type":"content_feed","position":1,"data":{"feeds":[{"url":"x"}]}}"#;
+    let nameless = r#"{"translations":{"def":"a"}},{"translations":{"def":"b"}}"#;
+    let personal =
+        r#"{"text":"{{a}}","personalize":true,"platforms":["ios"],"ttl_seconds":2419201}"#;
+    let person = r#"{"platform":"fb-messenger","recipient_id":"a/b","utc_offset":"x"}"#;
+    for (errors, paths) in [
+        (errors_of::<CreateNotification>(personal), ["ttl_seconds", "text"]),
+        (errors_of::<Subscribe>(person), ["utc_offset", "recipient_id"]),
+        (template(feed, ""), ["features[0].data.feeds[0].url", "features[0].data.feeds[0].name"]),
+        // Two missing names are not the same name.
+        (template("", nameless), ["strings[0].name", "strings[1].name"]),
+    ] {
+        let found: Vec<_> = errors.iter().map(|error| error.split(": ").next().unwrap()).collect();
+        assert_eq!(found, paths, "{errors:?}");
+    }
+}

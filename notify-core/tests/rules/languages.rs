@@ -114,6 +114,16 @@ fn translations_are_checked() {
 }
 
 #[test]
+fn a_blank_title_equals_an_absent_one_and_is_not_longer_than_others() {
+    let blank = |count: usize| {
+        let body = json!({"text": "t", "platforms": ["ios"], "title": " ".repeat(count)});
+        errors_of::<CreateNotification>(&body.to_string())
+    };
+    assert_eq!(blank(255), [""; 0]);
+    assert_eq!(blank(256), ["title: must be at most 255 characters"]);
+}
+
+#[test]
 fn polls_ignore_titles_and_translations() {
     let mut poll = minimal();
     poll["poll"] = json!({"text": "?", "layout_id": "poll_text",

@@ -210,11 +210,14 @@ fn an_accepted_request_whose_ids_were_all_erased_targets_no_device() {
     for (lists, target) in [
         (r#""device_ids":[]"#, no_device.clone()),
         (r#""android_device_ids":[],"ios_device_ids":[]"#, no_device.clone()),
-        (r#""android_device_ids":[],"platforms":["android"]"#, no_device),
+        (r#""android_device_ids":[],"platforms":["android"]"#, no_device.clone()),
+        // The platforms are ignored, also those that cannot get a silent notification.
+        (r#""device_ids":[],"platforms":["web"],"silent":true,"url":"a:b","text":"""#, no_device),
         (r#""user_ids":[]"#, no_user(&Platform::ALL)),
         (r#""user_ids":[],"platforms":["ios"]"#, no_user(&[Platform::Ios])),
     ] {
-        let body = format!(r#"{{"text":"t",{lists}}}"#);
+        let text = if lists.contains("text") { "" } else { r#""text":"t","# };
+        let body = format!("{{{text}{lists}}}");
         let read = CreateNotification::parse_accepted(body.as_bytes(), NOW).unwrap();
         assert_eq!(read.recipients.target, target, "{lists}");
         assert!(!errors_of::<CreateNotification>(&body).is_empty(), "{lists}");

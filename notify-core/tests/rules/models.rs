@@ -116,10 +116,10 @@ fn models_are_validated_without_json() {
     assert_eq!(
         notification.validate(NOW).unwrap_err().as_slice(),
         [
-            "platforms: must contain at least one of android, ios, web, fb-messenger, chatapp",
-            "tags: must hold at most 1 tag",
-            "ttl_seconds: must be at most 2419200",
             "text: must not contain U+0000",
+            "ttl_seconds: must be at most 2419200",
+            "platforms: must contain at least one of android, ios, web, fb-messenger, chatapp",
+            "tags: must hold at most 1 element",
         ]
     );
     let subscription = Subscribe::web(PushSubscription::default());

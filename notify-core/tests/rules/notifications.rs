@@ -180,18 +180,18 @@ fn targets_are_checked() {
             (
                 "/android_device_ids",
                 &ids(1_001),
-                &["android_device_ids: must hold at most 1000 ids"],
+                &["android_device_ids: must hold at most 1000 elements"],
             ),
             ("/ios_device_ids", &ids(1_000), &[]),
-            ("/ios_device_ids", &ids(1_001), &["ios_device_ids: must hold at most 1000 ids"]),
+            ("/ios_device_ids", &ids(1_001), &["ios_device_ids: must hold at most 1000 elements"]),
             ("/device_ids", "[]", &["device_ids: must hold at least 1 id when it is given"]),
             ("/device_ids", "null", &[]),
             ("/device_ids", "[\"a\",\"\"]", &["device_ids[1]: must not be empty"]),
             ("/device_ids", &ids(1_000), &[]),
-            ("/device_ids", &ids(1_001), &["device_ids: must hold at most 1000 ids"]),
+            ("/device_ids", &ids(1_001), &["device_ids: must hold at most 1000 elements"]),
             ("/tag", "[\"vip\"]", &["tag: unknown field, did you mean `tags`?"]),
             ("/tags", "[]", &[]),
-            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),
+            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 element"]),
             ("/tags", "[\"\"]", &["tags[0]: must not be empty"]),
         ],
     );
@@ -349,7 +349,7 @@ fn polls_ignore_other_settings_except_their_types() {
             ("/ios_settings/badge", "\"1\"", &["ios_settings.badge: expected a number"]),
             ("/ios_settings/x", "7", &["ios_settings.x: unknown field"]),
             ("/platforms", "[]", &[&none]),
-            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),
+            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 element"]),
             ("/ttl_seconds", "2419201", &["ttl_seconds: must be at most 2419200"]),
             ("/text", "\"x\"", &[]),
         ],
@@ -450,7 +450,7 @@ fn topics_are_another_name_of_tags() {
     check::<CreateNotification>(
         &minimal(),
         &[
-            ("/topics", "[\"a\", \"b\"]", &["topics: must hold at most 1 tag"]),
+            ("/topics", "[\"a\", \"b\"]", &["topics: must hold at most 1 element"]),
             ("/topics", "\"a\"", &["topics: expected a list"]),
         ],
     );

@@ -46,7 +46,7 @@ fn rates_and_canaries_are_checked() {
     const RATE: &str = "per_minute: must be from 1 to 1000000";
     const PERCENT: &str = "canary.percent: must be from 1 to 50";
     const WAIT: &str = "canary.wait_seconds: must be from 60 to 86400";
-    const FAILED: &str = "canary.max_failed_percent: must be from 0 to 100";
+    const FAILED: &str = "canary.max_failed_percent: must be at most 100";
     const WHOLE: &str = "must be a whole number without sign, fraction or exponent";
     let mut base = minimal();
     base["per_minute"] = json!(60);

@@ -64,8 +64,8 @@ fn events_are_checked() {
     check::<ReportEvents>(
         &base,
         &[
-            ("/events", "-", &["events: must hold at least 1 event"]),
-            ("/events", "[]", &["events: must hold at least 1 event"]),
+            ("/events", "-", &["events: is required"]),
+            ("/events", "[]", &["events: must hold at least 1 element"]),
             (
                 "/events/0/type",
                 "\"seen\"",
@@ -88,7 +88,10 @@ fn events_are_checked() {
     }
     let many = |count: usize| json!({"events": vec![&event; count]}).to_string();
     assert_eq!(errors_of::<ReportEvents>(&many(1_000)), [""; 0]);
-    assert_eq!(errors_of::<ReportEvents>(&many(1_001)), ["events: must hold at most 1000 events"]);
+    assert_eq!(
+        errors_of::<ReportEvents>(&many(1_001)),
+        ["events: must hold at most 1000 elements"]
+    );
 }
 
 #[test]
@@ -161,10 +164,10 @@ fn keys_are_checked() {
             ),
             ("/expires_at", "\"90d\"", &["expires_at: expected a whole number"]),
             ("/name", "1", &["name: expected a string"]),
-            ("/scopes", "[]", &["scopes: must hold at least 1 scope; leave it out for all"]),
+            ("/scopes", "[]", &["scopes: must hold at least 1 element"]),
             ("/scopes", "\"read\"", &["scopes: expected a list"]),
             ("/scopes", "[1]", &["scopes[0]: expected a string"]),
-            ("/scopes", "[\"\"]", &["scopes[0]: is required"]),
+            ("/scopes", "[\"\"]", &["scopes[0]: must not be empty"]),
             (
                 "/scopes",
                 "[\"read\", \"write\"]",
@@ -212,13 +215,13 @@ fn publishable_keys_are_checked() {
             ("/allowed_tags", "-", &[]),
             ("/allowed_tags", "[]", &[]),
             ("/allowed_tags", &many("t", 50), &[]),
-            ("/allowed_tags", &many("t", 51), &["allowed_tags: must hold at most 50 tags"]),
-            ("/allowed_tags/0", "\"\"", &["allowed_tags[0]: is required"]),
+            ("/allowed_tags", &many("t", 51), &["allowed_tags: must hold at most 50 elements"]),
+            ("/allowed_tags/0", "\"\"", &["allowed_tags[0]: must not be empty"]),
             ("/allowed_attributes", "[]", &[]),
             (
                 "/allowed_attributes",
                 &many("a", 101),
-                &["allowed_attributes: must hold at most 100 attributes"],
+                &["allowed_attributes: must hold at most 100 elements"],
             ),
             (
                 "/allowed_attributes/0",
@@ -226,7 +229,7 @@ fn publishable_keys_are_checked() {
                 &["allowed_attributes[0]: must be a lower-case letter, then up to 63 lower-case \
                    letters, digits and underscores"],
             ),
-            ("/scopes", "[\"read\"]", &["scopes: must be absent for a publishable key"]),
+            ("/scopes", "[\"read\"]", &["scopes: must be absent unless kind is secret"]),
             ("/kind", "\"public\"", &["kind: must be one of secret, publishable"]),
             (
                 "/kind",
@@ -284,9 +287,9 @@ fn user_tokens_are_checked() {
         &json!({"ttl_seconds": 60}),
         &[
             ("/ttl_seconds", "86400", &[]),
-            ("/ttl_seconds", "86401", &["ttl_seconds: must be at most 86400"]),
-            ("/ttl_seconds", "59", &["ttl_seconds: must be at least 60"]),
-            ("/ttl_seconds", "0", &["ttl_seconds: must be at least 60"]),
+            ("/ttl_seconds", "86401", &["ttl_seconds: must be from 60 to 86400"]),
+            ("/ttl_seconds", "59", &["ttl_seconds: must be from 60 to 86400"]),
+            ("/ttl_seconds", "0", &["ttl_seconds: must be from 60 to 86400"]),
             ("/ttl_seconds", "\"1h\"", &["ttl_seconds: expected a whole number"]),
         ],
     );

@@ -72,7 +72,7 @@ fn notifications_to_users_are_checked() {
     let ids = |count: usize| json!(vec!["same"; count]).to_string();
     let rows: &[Row<'_>] = &[
         ("/user_ids", &ids(1_000), &[]),
-        ("/user_ids", &ids(1_001), &["user_ids: must hold at most 1000 ids"]),
+        ("/user_ids", &ids(1_001), &["user_ids: must hold at most 1000 elements"]),
         ("/user_ids", "[]", &[&format!("user_ids: {empty}")]),
         ("/user_ids", "\"u\"", &["user_ids: expected a list"]),
         ("/user_ids", "[\"u\", 7]", &["user_ids[1]: expected a string"]),

@@ -181,7 +181,7 @@ where
 /// A `POST` of JSON; under `/v1` with `Idempotency-Key`.
 pub(crate) fn post<R, Res>(path: &'static str, handler: impl JsonHandler<R::Valid, Res>) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     with_body::<R, Res>(Method::POST, path, handler, Replay::Stored)
@@ -193,7 +193,7 @@ pub(crate) fn post_with_query<R, Q, Res>(
     handler: impl JsonHandler<Queried<R::Valid, Q::Valid>, Res>,
 ) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Q: Query<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
@@ -207,7 +207,7 @@ pub(crate) fn post_without_replay<R, Res>(
     handler: impl JsonHandler<R::Valid, Res>,
 ) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     with_body::<R, Res>(Method::POST, path, handler, Replay::ByHandler)
@@ -216,7 +216,7 @@ where
 /// A `PUT` of JSON.
 pub(crate) fn put<R, Res>(path: &'static str, handler: impl JsonHandler<R::Valid, Res>) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     with_body::<R, Res>(Method::PUT, path, handler, Replay::Stored)
@@ -228,7 +228,7 @@ pub(crate) fn patch<R, Res>(
     handler: impl JsonHandler<R::Valid, Res>,
 ) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     with_body::<R, Res>(Method::PATCH, path, handler, Replay::Stored)
@@ -300,7 +300,7 @@ fn with_body<R, Res>(
     replay: Replay,
 ) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
     let of_body = move |ctx: RequestCtx, queried: Queried<R::Valid, NoQuery>| {
@@ -317,7 +317,7 @@ fn with_body_and_query<R, Q, Res>(
     replay: Replay,
 ) -> Endpoint
 where
-    R: Request<Valid: Send> + ToSchema + 'static,
+    R: Request<Valid: Send> + 'static,
     Q: Query<Valid: Send> + 'static,
     Res: Serialize + ToSchema + 'static,
 {
@@ -338,7 +338,7 @@ where
     });
     endpoint.docs.query = Q::PARAMETERS;
     endpoint.docs.request =
-        Some(RequestBody::Json { shape: Shape::of::<R>(), required: R::NEEDS_BODY });
+        Some(RequestBody::Json { shape: Shape::of_request::<R>(), required: R::NEEDS_BODY });
     endpoint.docs.response = Some(Shape::of::<Res>());
     endpoint
 }

@@ -673,7 +673,6 @@ mod tests {
             ("docs/operations.md", "\nproxy forwards ", "."),
             ("deploy/helm/notify/templates/ingress.yaml", "range list ", "}}"),
             ("deploy/helm/notify/templates/service.yaml", "forward only ", "."),
-            ("deploy/kubernetes/base/service.yaml", "forward only ", "."),
         ] {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             assert_eq!(named(&text, start, end), public, "{file}");

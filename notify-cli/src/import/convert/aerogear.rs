@@ -1,20 +1,11 @@
 //! The installations of a variant of AeroGear UnifiedPush Server
 //! (`GET /rest/export/{variant}/installations`).
 
-use base64::Engine;
-use base64::alphabet::URL_SAFE;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use notify_client::notify_core::decode_base64;
 use serde_json::Value;
 
 use super::record::{Record, text_of, texts_of};
 use super::{Conversion, DeviceRow, Outcome, WebAddress};
-
-/// The server stores subscriptions of browsers in base64 of either alphabet. The two letters in which they differ are
-/// replaced before decoding. Some clients omit the padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &URL_SAFE,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     let system = record.text("operatingSystem").unwrap_or_default().to_lowercase();
@@ -66,7 +57,7 @@ fn subscription(token: &str) -> Result<WebAddress, &'static str> {
     let json = if token.starts_with('{') {
         token.as_bytes().to_vec()
     } else {
-        BASE64.decode(token.replace('+', "-").replace('/', "_")).map_err(|_| RULE)?
+        decode_base64(token).ok_or(RULE)?
     };
     let subscription: Value = serde_json::from_slice(&json).map_err(|_| RULE)?;
     let key = |name: &str| text_of(&subscription["keys"][name]);

@@ -29,7 +29,9 @@ use super::source_row::{is_added, is_report};
 use crate::failure::{Failure, shell_quoted};
 
 /// The namespace of device ids that are derived from addresses: the `UUIDv5` of
-/// `https://notify.invalid/import` in the namespace of URLs (RFC 9562, section 5.5).
+/// `https://notify.invalid/import` in the namespace of URLs (RFC 9562, section 5.5). A random id would make a
+/// second device of each row when the import runs again, and an address can be too long for an id and is a
+/// secret.
 const IDS: Uuid = Uuid::from_u128(0x626d_6b14_ad13_51a0_98d6_9b5a_9923_65cc);
 
 /// The system that wrote a file.

@@ -93,6 +93,7 @@ fn utc_offset(record: &Record) -> Result<Option<String>, String> {
 }
 
 /// Makes attributes of OneSignal's tags, which have names and values. The values stay texts, as in OneSignal.
+/// If those that look like numbers became numbers, `zip = "10115"` would not match, and `3.10` would be 3.1.
 fn set_attributes(found: &mut DeviceRow, tags: Vec<(String, String)>, errors: &mut Vec<String>) {
     for (tag, value) in tags {
         let name = attribute_name(&tag);

@@ -32,8 +32,9 @@ use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
 pub(crate) const BODY_BYTES_MAX: usize = 262_144;
 /// Path below which platforms call the webhooks.
 const AREA: &str = "/hooks";
-/// Most acts in one write. Meta sends up to 1,000 events in one call.
-const ACTS_PER_WRITE_MAX: usize = 512;
+/// Most acts in one write. Meta sends up to 1,000 events in one call. A part is small, so that a slow database
+/// stores it within the limit of a write, and a repeated call has less left to do.
+const ACTS_PER_WRITE_MAX: usize = 32;
 /// An id and a number that no application has. They are looked up if the path names no application,
 /// so that such a call does the same work as any other.
 const NO_APP_ID: AppId = AppId(Uuid::nil());

@@ -4,7 +4,7 @@
 mod tests;
 
 use http::{HeaderMap, header};
-use notify_core::{DeviceId, ProviderKind, Timestamp};
+use notify_core::{DeviceId, ProviderKind, Timestamp, chat_with_topic};
 use serde::Serialize;
 use serde_json::Value;
 use warp::Reply;
@@ -83,7 +83,7 @@ fn callback_query_id(update: &Value) -> Option<String> {
 /// A message. Any message in a private chat starts the bot. A group has to send `/start`, since
 /// anyone can add a bot to a group, where the bot then receives many messages.
 fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Option<Inbound> {
-    let (who, is_private) = chat(&message["chat"])?;
+    let (who, is_private) = chat_or_topic(message)?;
     if message["from"]["is_bot"] == true {
         return None;
     }
@@ -98,10 +98,11 @@ fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> 
     Some(Inbound { who, at: instant(&message["date"], now), act })
 }
 
-/// A pressed button, which counts for the chat of its message. The act gets no time: the update
-/// does not contain the time of the press, and the time of the message is when the button was sent.
+/// A pressed button, which counts for the chat or the topic of its message. An old message has no topic, so
+/// the button then counts for the group. The act gets no time: the update does not contain the time of the
+/// press, and the time of the message is when the button was sent.
 fn parse_callback_query(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
-    let Some((who, is_private)) = chat(&query["message"]["chat"]) else { return Vec::new() };
+    let Some((who, is_private)) = chat_or_topic(&query["message"]) else { return Vec::new() };
     let contact = is_private.then(|| {
         let language = language(&query["from"]);
         InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id: None, language })
@@ -123,6 +124,19 @@ fn parse_member_change(change: &Value, now: Timestamp) -> Option<Inbound> {
         _ => return None,
     };
     Some(Inbound { who, at: instant(&change["date"], now), act })
+}
+
+/// The chat of a message, or its topic in a group, and whether it is a private chat. A private chat is one
+/// recipient, whatever topics the person has there. A reply in a group without topics has the id of a thread
+/// too.
+fn chat_or_topic(message: &Value) -> Option<(Recipient, bool)> {
+    let (who, is_private) = chat(&message["chat"])?;
+    let topic = message["message_thread_id"].as_i64().and_then(|id| i32::try_from(id).ok());
+    let topic = topic.filter(|_| !is_private && message["is_topic_message"] == true);
+    Some(match topic {
+        Some(topic) => (Recipient::Chat(chat_with_topic(who.address().to_owned(), topic)), false),
+        None => (who, is_private),
+    })
 }
 
 /// A chat, and whether it is a private one.

@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::reference;
-use super::requests::{forms, name_of};
+use super::{name_of, reference};
 
 /// The field that tells variants of an object apart.
 const DISCRIMINATOR: &str = "type";
@@ -103,6 +102,41 @@ fn each_part(schema: &mut Value, change: &mut impl FnMut(&mut Value)) {
     }
 }
 
+/// The objects that a schema allows: one for each combination of the variants of its parts.
+fn forms(schema: &Value, schemas: &Map<String, Value>) -> Vec<Value> {
+    if let Some(name) = name_of(schema) {
+        return forms(&schemas[name], schemas);
+    }
+    if let Some(parts) = schema["allOf"].as_array() {
+        let mut whole = vec![json!({ "type": "object", "properties": {}, "required": [] })];
+        for part in parts {
+            let choices = forms(part, schemas);
+            let combine = |variant: &Value| -> Vec<Value> {
+                choices.iter().map(|choice| join_objects(variant, choice)).collect()
+            };
+            whole = whole.iter().flat_map(combine).collect();
+        }
+        return whole;
+    }
+    let variants = ["oneOf", "anyOf"].into_iter().find_map(|key| schema[key].as_array());
+    match variants {
+        Some(variants) => variants.iter().flat_map(|variant| forms(variant, schemas)).collect(),
+        None => vec![schema.clone()],
+    }
+}
+
+fn join_objects(one: &Value, other: &Value) -> Value {
+    let mut all = one.clone();
+    for (name, property) in other["properties"].as_object().into_iter().flatten() {
+        all["properties"][name] = property.clone();
+    }
+    let required_by_other = other["required"].as_array().into_iter().flatten().cloned();
+    if let Some(required) = all["required"].as_array_mut() {
+        required.extend(required_by_other);
+    }
+    all
+}
+
 fn pascal_case(snake_case: &str) -> String {
     let words = snake_case.split('_').filter_map(|word| word.split_at_checked(1));
     words.map(|(first, rest)| first.to_uppercase() + rest).collect()
@@ -144,6 +178,8 @@ impl Flattening<'_> {
         if flat["required"] == json!([]) {
             remove(&mut flat, "required");
         }
+        // Generators do not read it.
+        remove(&mut flat, "not");
         let properties = flat.get_mut("properties").and_then(Value::as_object_mut);
         for property in properties.into_iter().flat_map(Map::values_mut) {
             *property = self.schema(property);

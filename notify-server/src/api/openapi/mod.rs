@@ -1,6 +1,6 @@
 //! Generates the OpenAPI 3.1 document from the routes and the models, in two forms: one that generators of
-//! clients read, and a strict one, which describes requests as strictly as they are validated. The limits
-//! come from `notify_core::schema`. Descriptions and examples come from `docs/api.md`.
+//! clients read, and a strict one, which describes requests as strictly as they are validated. The rules
+//! come from the request models of `notify_core`. Descriptions and examples come from `docs/api.md`.
 
 mod flat;
 mod requests;
@@ -8,20 +8,20 @@ mod responses;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use http::Method;
-use notify_core::schema::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
+use notify_core::schema::{
+    CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, ModelSchema, SERVER_ID, Schemas,
+};
 use notify_core::{
     CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, KeyScope, Parameter, ParameterForm,
-    ProviderKind, SEGMENT_NAME_CHARS_MAX,
+    ProviderKind, Request, SEGMENT_NAME_CHARS_MAX,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{Object, Schema, Type};
 
 pub(crate) use self::responses::OtherResponse;
 use crate::api::handlers::docs_page;
@@ -35,8 +35,6 @@ const ADMIN_KEY_HEADER: &str = "admin_key_header";
 const PUBLISHABLE_KEY: &str = "publishable_key";
 const DEVICE_SECRET: &str = "device_secret";
 
-type NamedSchemas = Vec<(String, RefOr<Schema>)>;
-
 /// The two forms of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DocumentForm {
@@ -49,32 +47,27 @@ pub(crate) enum DocumentForm {
 /// The JSON model of a request or response body.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
-    name: fn() -> std::borrow::Cow<'static, str>,
-    collect: fn(&mut NamedSchemas),
+    /// Adds the schema of the model. Returns the reference to it.
+    add: fn(&mut Schemas) -> Value,
 }
 
 impl Shape {
-    /// The shape of a model.
+    /// The shape of a response.
     pub(crate) fn of<T: ToSchema>() -> Self {
-        Self {
-            name: T::name,
-            collect: |schemas| {
-                T::schemas(schemas);
-                schemas.push((T::name().into_owned(), T::schema()));
-            },
-        }
+        Self { add: Schemas::add_type::<T> }
     }
 
-    fn add_to(self, schemas: &mut NamedSchemas) {
-        (self.collect)(schemas);
+    /// The shape of a request.
+    pub(crate) fn of_request<R: Request>() -> Self {
+        Self { add: R::add_schema }
     }
 
     fn reference(self) -> Value {
-        reference(&(self.name)())
+        (self.add)(&mut Schemas::default())
     }
 
     fn is<T: ToSchema>(self) -> bool {
-        (self.name)() == T::name()
+        self.reference() == reference(&T::name())
     }
 }
 
@@ -105,12 +98,7 @@ struct Item(Vec<(String, Value)>);
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
 impl Paths {
-    fn of(
-        routes: &[Endpoint],
-        schemas: &Map<String, Value>,
-        renamed: &requests::Renamed,
-        form: DocumentForm,
-    ) -> Self {
+    fn of(routes: &[Endpoint], schemas: &Map<String, Value>, form: DocumentForm) -> Self {
         let mut paths: Vec<(&'static str, Item)> = Vec::new();
         for route in routes {
             let mut operation = operation(route);
@@ -119,9 +107,6 @@ impl Paths {
                 for parameter in parameters.into_iter().flatten() {
                     parameter["schema"] = flat::parameter(&parameter["schema"], schemas);
                 }
-            }
-            if let Some(body) = operation.get_mut("requestBody") {
-                renamed.apply(&mut body["content"]);
             }
             let method = route.method.as_str().to_lowercase();
             match paths.iter_mut().find(|(template, _)| *template == route.path) {
@@ -162,9 +147,8 @@ fn tags(routes: &[Endpoint]) -> Vec<Value> {
 
 /// The document, as indented JSON.
 pub(crate) fn document(routes: &[Endpoint], form: DocumentForm) -> String {
-    let mut schemas = schemas(routes);
-    let renamed = requests::add_validation(&mut schemas, routes, form);
-    let paths = Paths::of(routes, &schemas, &renamed, form);
+    let schemas = schemas(routes, form);
+    let paths = Paths::of(routes, &schemas, form);
     let components = json!({
         "schemas": schemas,
         "responses": responses::shared(),
@@ -203,24 +187,62 @@ pub(crate) fn document(routes: &[Endpoint], form: DocumentForm) -> String {
     serde_json::to_string_pretty(&document).expect("it has string keys")
 }
 
-/// The schemas of all models, as their types define them.
-fn schemas(routes: &[Endpoint]) -> Map<String, Value> {
-    let mut named = NamedSchemas::new();
-    Shape::of::<ErrorBody>().add_to(&mut named);
-    for shape in
-        routes.iter().flat_map(|route| [route.docs.json_request(), route.docs.response]).flatten()
-    {
-        shape.add_to(&mut named);
+/// The schemas of all models, and references to those of requests and of responses.
+fn models(routes: &[Endpoint]) -> (BTreeMap<String, ModelSchema>, Vec<Value>, Vec<Value>) {
+    let mut added = Schemas::default();
+    let requests = routes.iter().filter_map(|route| route.docs.json_request());
+    let requests: Vec<Value> = requests.map(|shape| (shape.add)(&mut added)).collect();
+    let responses = routes.iter().filter_map(|route| route.docs.response);
+    let responses = responses.chain([Shape::of::<ErrorBody>()]);
+    let responses: Vec<Value> = responses.map(|shape| (shape.add)(&mut added)).collect();
+    let mut models = added.into_map();
+    for model in models.values_mut() {
+        unlink_descriptions(&mut model.schema);
     }
-    let json = |schema| {
-        let mut schema = serde_json::to_value(schema).expect("it has string keys");
-        unlink_descriptions(&mut schema);
-        schema
-    };
-    let mut schemas: Map<String, Value> =
-        named.into_iter().map(|(name, schema)| (name, json(schema))).collect();
-    schemas.insert("ProviderConfig".to_owned(), crate::provider_config::schema());
-    schemas
+    (models, requests, responses)
+}
+
+/// The schemas of the document.
+fn schemas(routes: &[Endpoint], form: DocumentForm) -> Map<String, Value> {
+    let (models, requests, responses) = models(routes);
+    match form {
+        DocumentForm::Strict => requests::strict(models),
+        DocumentForm::Flat => {
+            let mut schemas = requests::described(models);
+            let in_responses = reachable(&schemas, &responses);
+            flat::flatten(&mut schemas, &in_responses);
+            // Other schemas were merged into these.
+            let used = reachable(&schemas, &[requests, responses].concat());
+            schemas.retain(|name, _| used.contains(name));
+            schemas
+        }
+    }
+}
+
+/// The names of the schemas that `roots` refer to, directly or indirectly.
+fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
+    fn visit(part: &Value, schemas: &Map<String, Value>, names: &mut BTreeSet<String>) {
+        match part {
+            Value::Object(members) => {
+                if let Some(name) = name_of(part)
+                    && names.insert(name.to_owned())
+                {
+                    visit(&schemas[name], schemas, names);
+                }
+                members.values().for_each(|member| visit(member, schemas, names));
+            }
+            Value::Array(parts) => parts.iter().for_each(|part| visit(part, schemas, names)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut names = BTreeSet::new();
+    roots.iter().for_each(|root| visit(root, schemas, &mut names));
+    names
+}
+
+/// The schema name in a reference.
+fn name_of(part: &Value) -> Option<&str> {
+    part.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")
 }
 
 /// Removes the links of rustdoc from descriptions, which come from the types.
@@ -235,11 +257,6 @@ fn unlink_descriptions(schema: &mut Value) {
         Value::Array(parts) => parts.iter_mut().for_each(unlink_descriptions),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-/// The schema of any JSON object, such as a provider's configuration.
-pub(crate) fn any_object() -> RefOr<Schema> {
-    Object::with_type(Type::Object).into()
 }
 
 // Operations.
@@ -400,11 +417,10 @@ fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
 
-// `docs/api.md`, of which `api.md` in the folder of this package is a copy, is the source of descriptions and
-// examples. A package has only its own files. The examples of the document are tested against the
-// models (`tests/tests/docs`).
+// `docs/api.md` is the source of descriptions and examples (`build.rs` finds it). The examples of the document
+// are tested against the models (`tests/tests/docs`).
 
-const REFERENCE: &str = include_str!("../../../api.md");
+const REFERENCE: &str = include_str!(env!("SERVER_API_REFERENCE"));
 
 static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| sections(REFERENCE));
 

@@ -105,26 +105,6 @@ fn responses_may_have_unknown_fields() {
 }
 
 #[test]
-fn every_rule_belongs_to_a_field() {
-    let schemas = parsed_document()["components"]["schemas"].clone();
-    for rules in notify_core::schema::rules() {
-        let model = schemas.get(format!("{}Input", rules.model)).or(schemas.get(rules.model));
-        let model = model.unwrap_or_else(|| panic!("there is no model {}", rules.model));
-        let variants = model["oneOf"].as_array().cloned().unwrap_or_else(|| vec![model.clone()]);
-        for ((field, _), variant) in rules
-            .fields
-            .iter()
-            .flat_map(|field| variants.iter().map(move |variant| (field, variant)))
-        {
-            // If the field does not exist, the rule has created a property without a type.
-            let property = &variant["properties"][*field];
-            let is_typed = ["type", "$ref", "oneOf"].iter().any(|key| property.get(key).is_some());
-            assert!(is_typed, "{}.{field}", rules.model);
-        }
-    }
-}
-
-#[test]
 fn webhooks_cannot_subscribe_to_test_events() {
     let document = parsed_document();
     let schemas = &document["components"]["schemas"];

@@ -390,7 +390,7 @@ impl Composer {
     }
 
     /// `send_at` or `send_at_local`.
-    fn send_at(&self, problems: &mut Vec<String>) -> (Option<i64>, Option<String>) {
+    fn send_at(&self, problems: &mut Vec<String>) -> (Option<Timestamp>, Option<String>) {
         if self.at.is_empty() {
             return (None, None);
         }
@@ -402,7 +402,7 @@ impl Composer {
             return (None, Some(at.strftime("%Y-%m-%dT%H:%M").to_string()));
         }
         match at.to_zoned(TimeZone::UTC) {
-            Ok(at) => (Some(at.timestamp().as_millisecond()), None),
+            Ok(at) => (Some(Timestamp(at.timestamp().as_millisecond())), None),
             Err(_) => {
                 problems.push("send_at: must be a date and a time".to_owned());
                 (None, None)
@@ -519,7 +519,7 @@ impl Composer {
         }
         options.extend(one("view-button", &self.view_button));
         options.extend(match self.send_at(&mut Vec::new()) {
-            (Some(at), _) => Some(("send-at", at.to_string())),
+            (Some(at), _) => Some(("send-at", at.as_ms().to_string())),
             (None, Some(at)) => Some(("send-at-local", at)),
             (None, None) => None,
         });

@@ -76,8 +76,7 @@ impl Row {
     }
 
     fn tone(&self) -> &'static str {
-        let has_usable_address = self.device.has_address() && self.device.address_problem.is_none();
-        if self.device.enabled && has_usable_address { "good" } else { "bad" }
+        if self.state() == "enabled" { "good" } else { "bad" }
     }
 }
 

@@ -133,7 +133,7 @@ async fn create(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let fields = Fields::of(&form);
     let request = CreateWebhook {
         url: fields.url.clone(),
-        events: fields.events.clone(),
+        events: Some(fields.events.clone()),
         description: fields.optional_description(),
     };
     match visit.change(&scope, Method::POST, "/v1/webhooks", &request, form.key()).await {
@@ -346,7 +346,7 @@ async fn recover(visit: Visit, form: Form) -> Result<Response, ApiError> {
     let scope = visit.app_scope().await?;
     let hours: i64 = form.text("hours").parse().unwrap_or(1);
     let since = visit.ctx.received_at.plus_ms(-hours.clamp(1, 24 * 365) * HOUR_MS);
-    let request = RecoverWebhook { since: Some(since.as_ms()) };
+    let request = RecoverWebhook { since: Some(since) };
     let path = format!("{}/recover", api_path(&visit)?);
     let result: Result<WebhookRecovered, ApiError> =
         visit.change(&scope, Method::POST, &path, &request, form.key()).await;

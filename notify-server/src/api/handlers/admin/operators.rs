@@ -1,8 +1,8 @@
 //! Operators: admin keys, sessions of the console, and the audit trail.
 
 use notify_core::{
-    AdminKeyCreated, AdminKeyList, AuditList, CreateAdminKey, KeyId, ListAudit, NoQuery, PageQuery,
-    RenameKey, SessionList, Success,
+    AdminKeyCreated, AdminKeyList, AuditList, KeyId, ListAudit, NewAdminKey, NewKeyName, NoQuery,
+    PageQuery, SessionList, Success,
 };
 
 use crate::api::error::ApiError;
@@ -14,7 +14,7 @@ use crate::store::audit;
 /// `POST /admin/v1/keys`. The response is the only place that shows the key.
 pub(crate) async fn create_key(
     ctx: RequestCtx,
-    key: CreateAdminKey,
+    key: NewAdminKey,
 ) -> Result<JsonReply<AdminKeyCreated>, ApiError> {
     let fresh = make_key(KeyKind::Admin, key.name, ctx.received_at);
     let id = fresh.stored.id;
@@ -38,7 +38,7 @@ pub(crate) async fn list_keys(
 /// `PATCH /admin/v1/keys/{key_id}`.
 pub(crate) async fn rename_key(
     ctx: RequestCtx,
-    rename: RenameKey,
+    rename: NewKeyName,
 ) -> Result<JsonReply<Success>, ApiError> {
     ctx.api.store.rename_admin_key(ctx.id("key_id")?, rename.name).await?;
     Ok(JsonReply::success())

@@ -2,23 +2,21 @@
 //! and shown without its secrets.
 
 use bytes::Bytes;
+use notify_core::schema::Schemas;
 use notify_core::{
     AppId, ChannelView, NoBody, NoQuery, Platform, ProviderKind, ProviderList, ProviderStatus,
     ProviderTestResult, ProviderView, Request, Success, Timestamp, Violations, json,
 };
-use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
 
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
-use crate::api::openapi::any_object;
 use crate::api::request_ctx::RequestCtx;
 use crate::provider_config;
 use crate::store::{AppNo, ProviderRow, StoreError, before_deadline};
 
-/// The body of `PUT`: a JSON object whose fields depend on the provider. The name of this type is
-/// the name of its schema in the OpenAPI document.
+/// The body of `PUT`: a JSON object whose fields depend on the provider.
 pub(crate) struct ProviderConfig(Bytes);
 
 impl Request for ProviderConfig {
@@ -36,15 +34,11 @@ impl Request for ProviderConfig {
     fn parse(body: &[u8], _now: Timestamp) -> Result<Self, Violations> {
         Self::from_json(body)
     }
-}
 
-impl utoipa::PartialSchema for ProviderConfig {
-    fn schema() -> RefOr<Schema> {
-        any_object()
+    fn add_schema(schemas: &mut Schemas) -> serde_json::Value {
+        schemas.add_schema("ProviderConfig", provider_config::schema())
     }
 }
-
-impl utoipa::ToSchema for ProviderConfig {}
 
 /// `PUT /admin/v1/apps/{id}/providers/{provider}`.
 pub(crate) async fn put(

@@ -55,7 +55,8 @@ fn member(chat: &Value, status: &Value) -> Value {
 }
 
 fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
-    *update.pointer_mut(pointer).unwrap() = value.clone();
+    let (parent, member) = pointer.rsplit_once('/').unwrap();
+    update.pointer_mut(parent).unwrap()[member] = value.clone();
     update
 }
 
@@ -148,6 +149,31 @@ fn a_pressed_button_counts_for_its_chat() {
         ("of a deleted message", gone, vec![]),
     ];
     assert_acts(rows, None, Some("q1"));
+}
+
+/// A reply in a group without topics has the id of a thread too.
+#[test]
+fn what_happens_in_a_topic_counts_for_the_topic() {
+    let in_thread = |update: Value, of: &str, is_topic: bool| {
+        let update = with(update, &format!("{of}/message_thread_id"), &json!(7));
+        with(update, &format!("{of}/is_topic_message"), &json!(is_topic))
+    };
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    let pressed = buttons::telegram_payload(&poll, ANSWER.parse().unwrap()).unwrap();
+    for (chat, is_topic, expected) in [
+        (group(), true, "-1001234567890/7"),
+        (group(), false, "-1001234567890"),
+        (private(), true, "42"),
+    ] {
+        for (update, of) in [
+            (press(&chat, &pressed), "/callback_query/message"),
+            (message(&chat, "/start"), "/message"),
+        ] {
+            let acts = parse_update(&in_thread(update, of, is_topic), NOW, make_test_id);
+            assert!(!acts.is_empty());
+            assert!(acts.iter().all(|act| act.who.address() == expected), "{of} {chat}");
+        }
+    }
 }
 
 #[test]
