@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use http::{Response, header};
+use notify_core::{chat_with_topic, split_topic};
 use serde_json::{Map, Value, json};
 
 use crate::handler::{
@@ -44,9 +45,11 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     let (token, scripted, outcome) = match validated {
         Ok((chat, is_photo)) => {
             let has_buttons = parameters.get("reply_markup").is_some();
-            let script = parse_chat(&chat, is_photo, has_buttons);
+            // The limits and the endings are those of the chat, whatever the topic.
+            let (whole_chat, _) = split_topic(&chat);
+            let script = parse_chat(whole_chat, is_photo, has_buttons);
             let scripted = ctx.state.rules.scripted(Provider::Telegram, &chat, script);
-            let outcome = send(ctx.state, &chat, &scripted.response);
+            let outcome = send(ctx.state, whole_chat, &scripted.response);
             (Some(chat), scripted, outcome)
         }
         Err((chat, failure)) => (chat, RequestScript::default(), failure.into_outcome()),
@@ -186,17 +189,30 @@ fn validate(ctx: Context<'_>, parameters: &Value, is_photo: bool) -> Result<Stri
     {
         return Err(bad_request("unsupported parse_mode"));
     }
+    let (whole_chat, topic) = split_topic(&chat);
+    // Telegram knows the general topic of a group by no id.
+    if parameters.contains_key("message_thread_id") && topic.is_none() {
+        return Err(Failure::for_keyword("notopic"));
+    }
     check_markup(parameters.get("reply_markup"))?;
-    if is_chat(&chat) { Ok(chat) } else { Err(Failure::for_keyword("notfound")) }
+    if is_chat(whole_chat) { Ok(chat) } else { Err(Failure::for_keyword("notfound")) }
 }
 
-/// The chat of a call as text, even if the call is invalid.
+/// The chat of a call, or the topic in it, as text, even if the call is invalid.
 fn chat_of(parameters: &Value) -> Option<String> {
-    match parameters.get("chat_id")? {
-        Value::String(chat) if !chat.is_empty() => Some(chat.clone()),
-        Value::Number(chat) => chat.as_i64().map(|chat| chat.to_string()),
-        _ => None,
-    }
+    let chat = match parameters.get("chat_id")? {
+        Value::String(chat) if !chat.is_empty() => chat.clone(),
+        Value::Number(chat) => chat.as_i64()?.to_string(),
+        _ => return None,
+    };
+    Some(match topic_of(parameters) {
+        Some(topic) => chat_with_topic(chat, topic),
+        None => chat,
+    })
+}
+
+fn topic_of(parameters: &Value) -> Option<i32> {
+    i32::try_from(parameters.get("message_thread_id")?.as_i64()?).ok()
 }
 
 /// Whether `chat` is the name of a channel, or a number, which `-` and a script may follow.
@@ -276,6 +292,8 @@ const ERRORS: &[(&str, u16, &str)] = &[
     ("fetch", 400, "Bad Request: failed to get HTTP URL content"),
     ("dimensions", 400, "Bad Request: PHOTO_INVALID_DIMENSIONS"),
     ("notfound", 400, "Bad Request: chat not found"),
+    ("notopic", 400, "Bad Request: message thread not found"),
+    ("topicclosed", 400, "Bad Request: TOPIC_CLOSED"),
     ("migrated", 400, "Bad Request: group chat was upgraded to a supergroup chat"),
     ("unauthorized", 401, "Unauthorized"),
     ("badtoken", 401, "Unauthorized: invalid token specified"),

@@ -68,7 +68,8 @@ pub struct Restore {
     pub file: PathBuf,
     /// Replace an existing database, and keep it under another name.
     pub replace: bool,
-    /// Cancel the notifications that have not ended.
+    /// Cancel the notifications that have not ended. To hold them would need a pause of each of them, also of
+    /// scheduled ones.
     pub cancel_open: bool,
     /// Delete the credentials that the master key does not open.
     pub forget_credentials: bool,

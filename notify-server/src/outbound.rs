@@ -203,7 +203,8 @@ impl Outbound {
         Ok(url)
     }
 
-    /// Resolves a host and returns its allowed addresses, at most [`ADDRESSES_MAX`].
+    /// Resolves a host and returns its allowed addresses, at most [`ADDRESSES_MAX`]. Other addresses
+    /// beside them are no error, because networks that translate addresses add private ones to an answer.
     ///
     /// # Errors
     /// When the host does not resolve, or none of its addresses is allowed.

@@ -122,10 +122,10 @@ impl Browser {
         .await
     }
 
-    /// Clicks the middle of the first element that matches a selector, as a mouse does.
+    /// Clicks the first element that matches a selector, if a mouse can reach it.
     ///
     /// # Errors
-    /// When no element matches, or the element is not visible.
+    /// When no element matches, or another element covers it.
     pub async fn click(&mut self, selector: &str) -> Result<()> {
         let clicked = match self {
             Self::Chromium { chromium, page } => chromium.click(page, selector).await,

@@ -154,27 +154,28 @@ impl Chromium {
         Ok(Attached(attached["sessionId"].as_str().context("a session")?.to_owned()))
     }
 
-    /// Clicks the middle of the first element that matches a selector, as a mouse does.
+    /// Clicks the first element that matches a selector, if the middle of its first box is what a mouse would
+    /// reach there. The script finds, checks and clicks in one task: between messages of the protocol, the page may
+    /// move the element, for example when a preview arrives.
     ///
     /// # Errors
-    /// When no element matches, or the element is not visible.
+    /// When no element matches, or another element covers it.
     pub async fn click(&mut self, page: &Attached, selector: &str) -> Result<()> {
         self.events.clear();
-        let document = self.call(Some(page), "DOM.getDocument", json!({"depth": 0})).await?;
-        let among = json!({"nodeId": document["root"]["nodeId"], "selector": selector});
-        let found = self.call(Some(page), "DOM.querySelector", among).await?;
-        let node = json!({"nodeId": found["nodeId"]});
-        self.call(Some(page), "DOM.scrollIntoViewIfNeeded", node.clone()).await?;
-        let drawn = self.call(Some(page), "DOM.getBoxModel", node).await?;
-        // Four corners: x and y of each.
-        let corners = drawn["model"]["border"].as_array().context("a box")?;
-        let numbers: Vec<f64> = corners.iter().filter_map(Value::as_f64).collect();
-        let [x0, y0, _, _, x1, y1, ..] = numbers[..] else { bail!("{selector}: {drawn}") };
-        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            let what = json!({"type": kind, "x": f64::midpoint(x0, x1), "y": f64::midpoint(y0, y1),
-                "button": if kind == "mouseMoved" { "none" } else { "left" }, "clickCount": 1});
-            self.call(Some(page), "Input.dispatchMouseEvent", what).await?;
-        }
+        let script = format!(
+            "(() => {{
+                const element = document.querySelector({selector});
+                element.scrollIntoView({{ block: 'nearest', behavior: 'instant' }});
+                const [box] = element.getClientRects();
+                const hit = document.elementFromPoint(
+                    box.x + box.width / 2, box.y + box.height / 2);
+                if (!element.contains(hit)) throw new Error(`covered by ${{hit?.outerHTML}}`);
+                element.focus({{ preventScroll: true }});
+                element.click();
+            }})()",
+            selector = json!(selector)
+        );
+        self.run(page, &script).await?;
         Ok(())
     }
 

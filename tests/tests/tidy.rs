@@ -408,9 +408,9 @@ fn the_sdk_asks_for_the_rust_version_that_its_dependencies_need() {
 /// A package on crates.io has only its own files, and symbolic links do not survive every way of copying a
 /// source tree. So packages have copies.
 #[test]
-fn packages_have_up_to_date_copies_of_shared_files() {
+fn packages_have_copies_of_the_licences() {
     let metadata = cargo_metadata();
-    let mut copies = vec![(root().join("notify-server/api.md"), "docs/api.md")];
+    let mut copies = Vec::new();
     for package in list(&metadata, "packages") {
         // `null` means any registry, and an empty list means none.
         if package["source"].is_null() && package["publish"].is_null() {
@@ -421,7 +421,7 @@ fn packages_have_up_to_date_copies_of_shared_files() {
             }
         }
     }
-    assert!(copies.len() > 1, "no package can be published");
+    assert!(!copies.is_empty(), "no package can be published");
     for (copy, original) in copies {
         let text = fs::read(root().join(original)).expect("the original is readable");
         if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {

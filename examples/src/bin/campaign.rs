@@ -5,7 +5,7 @@ use anyhow::{bail, ensure};
 use notify_client::notify_core::{
     Article, CampaignLayout, CampaignRef, CreateNotification, EnrichmentFeatureData,
     EnrichmentQuery, FeatureData, RegisterDevice, StringName, Template, TemplateButton,
-    TemplateFeed,
+    TemplateFeed, Timestamp,
 };
 use notify_client::{Client, EnrichmentResponse};
 use notify_tests::{TestServer, WAIT_MAX};
@@ -51,8 +51,8 @@ fn daily_news() -> Template {
     let feed = TemplateFeed::by_url("https://example.com/news.xml", "Example News");
     let event = TemplateButton {
         kind: "cal".into(),
-        start_date: Some(1_798_790_400_000),
-        end_date: Some(1_798_794_000_000),
+        start_date: Some(Timestamp(1_798_790_400_000)),
+        end_date: Some(Timestamp(1_798_794_000_000)),
         description: Some("New year's concert".into()),
         ..TemplateButton::default()
     };

@@ -78,6 +78,8 @@ async fn each_broken_rule_is_named() {
     let rows = [
         (message("chat_id", json!(null)), "chat_id is empty"),
         (message("chat_id", json!("name")), "chat not found"),
+        (message("message_thread_id", json!("x")), "message thread not found"),
+        (message("message_thread_id", json!(1)), "message thread not found"),
         (message("text", json!(" ")), "message text is empty"),
         (message("text", json!("x".repeat(4_097))), "message is too long"),
         (message("text", json!(7)), "can't parse field \"text\": it must be a String"),
@@ -136,6 +138,8 @@ async fn a_chat_can_script_every_error_of_telegram() {
         ("deleted", 403, "Forbidden: the group chat was deleted"),
         ("neverstarted", 403, "Forbidden: bot can't initiate conversation with a user"),
         ("notfound", 400, "Bad Request: chat not found"),
+        ("notopic", 400, "Bad Request: message thread not found"),
+        ("topicclosed", 400, "Bad Request: TOPIC_CLOSED"),
         ("empty", 400, "Bad Request: message text is empty"),
         ("toolong", 400, "Bad Request: message is too long"),
         ("unauthorized", 401, "Unauthorized"),

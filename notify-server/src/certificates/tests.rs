@@ -12,7 +12,7 @@ use super::*;
 use crate::clock::ManualClock;
 
 /// Longest time that a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const NOW: Timestamp = Timestamp(1_795_219_200_000);
 
 struct Made {

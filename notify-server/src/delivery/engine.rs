@@ -29,7 +29,7 @@ use crate::store::{
 const POLL_INTERVAL_MS: i64 = 1_000;
 /// Shortest time between two polls for due retries, in milliseconds. After an outage many retries
 /// come due within moments. Each poll may claim some of them, and each claim is a commit.
-const RETRY_COALESCE_MS: i64 = 100;
+pub(super) const RETRY_COALESCE_MS: i64 = 100;
 
 /// Most dispatches of other servers that one read loads, the oldest first.
 const UNSCANNED_PER_READ: u32 = 1_000;

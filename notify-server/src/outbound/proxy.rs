@@ -1,5 +1,7 @@
 //! The egress proxy: an HTTP proxy through which the server reaches other hosts, with the method CONNECT (RFC 9110
-//! section 9.3.6). The proxy sees the hosts, and not what is sent to them over TLS.
+//! section 9.3.6). The proxy sees the hosts, and not what is sent to them over TLS. Requests with `http` use
+//! CONNECT too: a proxy that forwards a request replaces its `Host` (RFC 9112 section 3.2.2), and a request
+//! for a checked address would lose the name of the host.
 
 use std::io;
 use std::str::FromStr;

@@ -98,8 +98,15 @@ impl BodyTemplate {
     /// The body for one address.
     #[must_use]
     pub fn put(&self, address: &str) -> Bytes {
-        let mut body =
-            BytesMut::with_capacity(self.before.len() + address.len() + self.after.len());
+        self.put_with(address, "")
+    }
+
+    /// The body for one address with further members after it. Each member begins with a comma.
+    fn put_with(&self, address: &str, members: &str) -> Bytes {
+        let (quote, rest) = self.after.split_at(1);
+        let mut body = BytesMut::with_capacity(
+            self.before.len() + address.len() + members.len() + self.after.len(),
+        );
         body.put_slice(&self.before);
         let needs_no_escape =
             address.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
@@ -109,7 +116,9 @@ impl BodyTemplate {
             let quoted = serde_json::to_vec(address).expect("a text is valid JSON");
             body.put_slice(&quoted[1..quoted.len() - 1]);
         }
-        body.put_slice(&self.after);
+        body.put_slice(quote);
+        body.put_slice(members.as_bytes());
+        body.put_slice(rest);
         body.freeze()
     }
 }

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use notify_core::Platform;
+use bytes::Bytes;
+use notify_core::{Platform, split_topic};
 use serde::Serialize;
 
 use super::buttons::{answers, view_label, web_link, with_link};
@@ -27,6 +28,19 @@ pub struct BotCall {
     pub method: &'static str,
     /// The parameters, with a gap for the chat.
     pub body: BodyTemplate,
+}
+
+impl BotCall {
+    /// The body for a recipient as [`notify_core::chat_id`] spells it: a chat, or a topic of a group.
+    #[must_use]
+    pub fn body_for(&self, recipient: &str) -> Bytes {
+        match split_topic(recipient) {
+            (chat, Some(topic)) => {
+                self.body.put_with(chat, &format!(",\"message_thread_id\":{topic}"))
+            }
+            (chat, None) => self.body.put(chat),
+        }
+    }
 }
 
 /// A message in all its forms. If Telegram refuses the photo or the buttons, a form without them is sent.

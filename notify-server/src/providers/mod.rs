@@ -67,7 +67,7 @@ pub enum Address {
     },
     /// A chat of a Telegram bot.
     Telegram {
-        /// Chat id.
+        /// The chat, or a topic of a group, as [`notify_core::chat_id`] spells it.
         chat: Box<str>,
     },
 }

@@ -100,7 +100,9 @@ impl Default for ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Appends the series to a text. Without a sample there are none.
+    /// Appends the series to a text. Without a sample there are none. `started_at` is from the server's
+    /// clock: the start time in `/proc/self/stat` counts from the boot, and the systemd unit hides
+    /// `/proc/stat`, which has the time of the boot.
     pub(super) fn encode(
         &self,
         sample: Option<&ProcessSample>,

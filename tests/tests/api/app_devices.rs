@@ -341,7 +341,7 @@ async fn an_app_sets_only_what_its_key_allows() {
             "role: is not an attribute that apps may set",
         ),
         ("/attributes", json!({"role": null}), "role: is not an attribute that apps may set"),
-        ("/events", json!({"events": []}), "events: must hold at least 1 event"),
+        ("/events", json!({"events": []}), "events: must hold at least 1 element"),
     ] {
         let answer = app.call(Method::POST, &format!("{id}{path}"), Some(&secret), &body).await;
         answer.rejected(400, &[error]);
@@ -349,7 +349,7 @@ async fn an_app_sets_only_what_its_key_allows() {
     let event = json!({"type": "opened", "notification_id": "n"});
     let events = json!({"events": vec![event; 51]});
     let answer = app.call(Method::POST, &format!("{id}/events"), Some(&secret), &events).await;
-    answer.rejected(400, &["events: must hold at most 50 events"]);
+    answer.rejected(400, &["events: must hold at most 50 elements"]);
     let foreign = json!({"events": [{"type": "opened", "notification_id": "n", "device_id": "x"}]});
     let answer = app.call(Method::POST, &format!("{id}/events"), Some(&secret), &foreign).await;
     answer.rejected(400, &["events[0].device_id: unknown field"]);
@@ -663,8 +663,8 @@ async fn a_token_is_made_anew_and_needs_the_scope_devices() {
     assert_ne!(tokens[0], tokens[1], "another body with the same key is no conflict");
     assert_eq!(backend.get("/v1/users").await.ok()["users"].as_array().unwrap().len(), 1);
     for (ttl, error) in [
-        (json!(59), "ttl_seconds: must be at least 60"),
-        (json!(86_401), "ttl_seconds: must be at most 86400"),
+        (json!(59), "ttl_seconds: must be from 60 to 86400"),
+        (json!(86_401), "ttl_seconds: must be from 60 to 86400"),
     ] {
         let body = json!({"ttl_seconds": ttl});
         backend.post("/v1/users/new/tokens", &body).await.rejected(400, &[error]);

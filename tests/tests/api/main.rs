@@ -36,4 +36,4 @@ mod web;
 use std::time::Duration;
 
 /// Longest time that a test of this suite waits for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = notify_tests::WAIT_MAX;

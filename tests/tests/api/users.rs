@@ -174,7 +174,7 @@ async fn wrong_user_ids_are_refused() {
         (json!({"text": "t", "user_ids": [], "platforms": ["ios"]}), vec![at_least_one]),
         (json!({"text": "t", "user_ids": ["a"], "device_ids": ["d"]}), vec![combined]),
         (json!({"text": "t", "user_ids": ["a"], "ios_device_ids": ["d"]}), vec![combined]),
-        (json!({"text": "t", "user_ids": many}), vec!["user_ids: must hold at most 1000 ids"]),
+        (json!({"text": "t", "user_ids": many}), vec!["user_ids: must hold at most 1000 elements"]),
         (json!({"text": "t", "user_ids": ["a", ""]}), vec!["user_ids[1]: must not be empty"]),
         (
             json!({"text": "t", "user_ids": ["a"], "platforms": []}),

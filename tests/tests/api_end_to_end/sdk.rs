@@ -279,7 +279,7 @@ async fn events_out(client: &Client) -> Result<()> {
     let later = CreateNotification {
         text: Some("later".into()),
         platforms: Some(vec!["web".into()]),
-        send_at: Some(notify_tests::tomorrow().as_ms()),
+        send_at: Some(notify_tests::tomorrow()),
         ..CreateNotification::default()
     };
     notify_tests::until("an event is shown", async || {

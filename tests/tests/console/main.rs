@@ -241,7 +241,7 @@ async fn the_dashboard_makes_a_key_with_the_ticked_scopes() -> Result<()> {
     assert!(page.text.contains("nk_") && !page.text.contains("Register a device with it"));
     // Without a box, the form comes back, and no key is made.
     let page = operator.submit(&dashboard, &[("name", "none")]).await?;
-    assert!(page.text.contains("must hold at least 1 scope") && page.text.contains("\"none\""));
+    assert!(page.text.contains("must hold at least 1 element") && page.text.contains("\"none\""));
     let mut form = key_form("backend");
     form.push(("lifetime", "90"));
     operator.submit(&dashboard, &form).await?.is(200);
@@ -484,8 +484,8 @@ async fn markup_in_refused_forms_is_shown_as_text() -> Result<()> {
     Ok(())
 }
 
-/// Creates a user and a segment with markup in their texts, logs the device in as the user, and sends to both. The
-/// id of the device is markup too. Returns the id of the notification.
+/// Creates a user and a segment with markup in their texts, logs the device in as the user, and sends to
+/// both. The id of the device is markup too. Returns the id of the notification.
 async fn users_and_segments_with_markup(caller: &Caller) -> String {
     let name = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'&";
     let note = json!({"note": MARKUP});

@@ -1,16 +1,12 @@
 //! Sessions that operators see and end, on one server and on several.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use notify_tests::{Backend, Installation, Launch, Operator, ServerProcess, TestServer};
 use serde_json::json;
 
 use crate::operator;
-
-/// How long a revoked admin key may still work on another server.
-const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn an_operator_sees_the_sessions_and_ends_one() -> Result<()> {
@@ -63,14 +59,12 @@ async fn a_revoked_admin_key_ends_its_sessions_on_every_server() -> Result<()> {
     let api = notify_tests::Caller::admin(two.origin(), key);
     api.get("/admin/v1/apps").await.ok();
     one.admin().delete(&format!("/admin/v1/keys/{id}")).await.ok();
-    let revoked_at = Instant::now();
     let is_over = async || {
         let is_signed_out = elsewhere.get("").await.status == 303;
         let is_refused = api.get("/admin/v1/apps").await.status == 401;
         Ok((is_signed_out && is_refused).then_some(()))
     };
     notify_tests::until("the other server refuses the key", is_over).await?;
-    assert!(revoked_at.elapsed() < REVOKED_WITHIN, "{:?}", revoked_at.elapsed());
     assert_eq!(grace.get("").await.status, 303);
     Ok(())
 }

@@ -1,22 +1,18 @@
 //! From the sign-in to a message that the playground received and draws, without a terminal: with the mouse,
 //! with the keyboard alone, and without script.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use notify_tests::{Browser, Key, TestServer, until};
 use serde_json::json;
 
 use crate::{enter, in_both_browsers};
 
 in_both_browsers!(
-    a_first_message_is_drawn_within_60_seconds,
+    a_first_message_is_drawn_by_mouse,
     a_first_message_is_drawn_by_keyboard_alone,
     a_first_message_is_drawn_without_script,
 );
 
-/// The longest that the first run takes, whatever the machine does.
-const FIRST_RUN_MAX: Duration = Duration::from_secs(60);
 /// The messages that arrive: one for each of six devices, and two more for the one that fails twice.
 const MESSAGES: usize = 8;
 /// The keys that reach an element at most.
@@ -50,7 +46,6 @@ async fn first_run(browser: &mut Browser, by: By, has_scripts: bool) -> Result<(
     // As users start it: the server may not connect to private networks.
     let server = TestServer::start_with(|config| config.allow_private_networks = false).await;
     browser.set_scripts(has_scripts).await?;
-    let started = Instant::now();
     enter(browser, &server).await?;
     follow(browser, by, "main a[href$='playground']").await?;
     follow(browser, by, "form[action$='playground/start'] button").await?;
@@ -76,14 +71,12 @@ async fn first_run(browser: &mut Browser, by: By, has_scripts: bool) -> Result<(
     }
     follow(browser, by, ".received a[href*='explain?device=android-unregistered']").await?;
     browser.shows("document.querySelector('main strong').textContent === 'unregistered'").await?;
-    let taken = started.elapsed();
-    ensure!(taken < FIRST_RUN_MAX, "{taken:?}");
     assert_eq!(browser.problems().await?, [""; 0]);
     server.stop().await;
     Ok(())
 }
 
-async fn a_first_message_is_drawn_within_60_seconds(browser: &mut Browser) -> Result<()> {
+async fn a_first_message_is_drawn_by_mouse(browser: &mut Browser) -> Result<()> {
     first_run(browser, By::Mouse, true).await
 }
 

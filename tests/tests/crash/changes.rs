@@ -31,9 +31,9 @@ const PARALLEL: usize = 16;
 const ANSWER_MS: u64 = 100;
 /// The seeds of later devices and tokens are multiples of this number above the first seeds.
 const LATER: u64 = 1_000_000;
-/// A message that was on the wire when a change was acknowledged may arrive this much later. The limit is far
+/// A message that was on the wire when a change was acknowledged may arrive this much later. The limit is
 /// below the second for which the server may cache an address.
-const ON_THE_WIRE_MS: i64 = 250;
+const ON_THE_WIRE_MS: i64 = 900;
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 const TAG: &str = "vip";
 
@@ -251,7 +251,8 @@ fn the_check_finds_a_send_to_a_replaced_address() -> Result<()> {
             at_ms,
         })
     };
-    assert_eq!(ensure_fresh(&done, &[arrival(900)?, arrival(1_000 + ON_THE_WIRE_MS)?])?, 250);
+    let last = arrival(1_000 + ON_THE_WIRE_MS)?;
+    assert_eq!(ensure_fresh(&done, &[arrival(900)?, last])?, ON_THE_WIRE_MS);
     ensure!(ensure_fresh(&done, &[arrival(1_001 + ON_THE_WIRE_MS)?]).is_err(), "it is found");
     Ok(())
 }

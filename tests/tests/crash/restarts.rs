@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use fastrand::Rng;
 use notify_client::Client;
 use notify_core::ListNotifications;
@@ -13,8 +13,6 @@ use crate::{CREDIT, launch, setting};
 
 /// The number of starts in a row that are killed.
 const RESTARTS: u32 = 100;
-/// The longest time for all of these starts.
-const RESTARTS_TIME_MAX: Duration = Duration::from_secs(60);
 /// The longest time between a start and its kill. Some kills come before the server listens, some after.
 const KILL_WITHIN_MS: u64 = 150;
 
@@ -36,7 +34,6 @@ async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
         server.kill_at_start(after, CREDIT).await?;
     }
     let took = began.elapsed();
-    ensure!(took <= RESTARTS_TIME_MAX, "{RESTARTS} restarts took {took:?}");
     server.start_again().await?;
     load.end().await?;
     load.drain(&server).await?;

@@ -108,7 +108,7 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
 }
 
 /// The longest time until a process ends whose grace period is a second.
-const END_MAX: Duration = Duration::from_secs(10);
+const END_MAX: Duration = Duration::from_secs(25);
 
 /// A missing response of a provider does not keep the process running after its grace period.
 #[tokio::test]

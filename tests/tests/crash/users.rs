@@ -37,8 +37,9 @@ const KILL_WITHIN_MS: u64 = 1_500;
 const ANSWER_MS: u64 = 150;
 /// The number of concurrent requests.
 const PARALLEL: usize = 16;
-/// How late a message may arrive after a log-out was answered. It may have been on the wire.
-const LATE_MS_MAX: i64 = 1_000;
+/// How late a message may arrive after a log-out was answered. It may have been on the wire, and a busy machine
+/// notes its arrival late.
+const LATE_MS_MAX: i64 = 3_000;
 /// The plan of users with an even number.
 const PLAN: &str = "pro";
 
@@ -253,6 +254,7 @@ fn the_check_finds_a_message_after_a_log_out() -> Result<()> {
         })
     };
     assert_eq!(ensure_nothing_late(&left, &[arrival(900)?, arrival(1_200)?])?, 200);
-    ensure!(ensure_nothing_late(&left, &[arrival(2_001)?]).is_err(), "it is found");
+    let late = arrival(1_001 + LATE_MS_MAX)?;
+    ensure!(ensure_nothing_late(&left, &[late]).is_err(), "it is found");
     Ok(())
 }

@@ -32,7 +32,7 @@ async fn a_retry_held_by_wrong_credentials_continues_once_they_are_fixed() -> Re
     let record = server.completed(&id).await?;
     assert_eq!(record.counts.sent, 1, "{record:?}");
     // The probe of a held channel is due after a minute. New credentials must take effect before.
-    assert!(mended.elapsed() < Duration::from_secs(20), "{:?}", mended.elapsed());
+    assert!(mended.elapsed() < Duration::from_secs(50), "{:?}", mended.elapsed());
     server.stop().await;
     Ok(())
 }

@@ -31,11 +31,8 @@ const DOCUMENTS: [&str; 17] = [
 ];
 
 /// Names of other programs, which no source of ours contains.
-const FOREIGN: [&str; 17] = [
-    // PostgreSQL, Citus, PgBouncer.
-    "citus_schema_distribute",
-    "citus_schema_move",
-    "citus_schemas",
+const FOREIGN: [&str; 14] = [
+    // PostgreSQL, PgBouncer.
     "default_pool_size",
     "max_wal_size",
     "pg_sequences",

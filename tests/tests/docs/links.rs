@@ -10,9 +10,6 @@ use super::root;
 /// The contents of the site, which `scripts/site.sh` builds.
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// A copy of `docs/api.md` in a package. Its links are those of the document.
-const COPY_OF_THE_API: &str = "notify-server/api.md";
-
 /// Folders that hold nothing of the source tree.
 const OTHER_FOLDERS: [&str; 3] = ["target", "node_modules", "notify-data"];
 
@@ -102,10 +99,8 @@ fn documents() -> BTreeMap<String, Document> {
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 let name = path.strip_prefix(root()).expect("below the root");
                 let name = name.to_str().expect("names are UTF-8").to_owned();
-                if name != COPY_OF_THE_API {
-                    let text = fs::read_to_string(&path).expect("documents are UTF-8");
-                    documents.insert(name, Document::parse(&text));
-                }
+                let text = fs::read_to_string(&path).expect("documents are UTF-8");
+                documents.insert(name, Document::parse(&text));
             }
         }
     }

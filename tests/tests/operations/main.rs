@@ -245,8 +245,8 @@ async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()>
     Ok(())
 }
 
-/// If the server's clock is wrong, the doctor must not advise to get other keys. The command runs on the same machine, so it
-/// finds no difference itself.
+/// If the server's clock is wrong, the doctor must not advise to get other keys. The command runs on the same
+/// machine, so it finds no difference itself.
 #[tokio::test]
 async fn the_doctor_tells_how_far_the_clock_is_from_the_providers() -> Result<()> {
     const AHEAD_MS: i64 = 2 * 3_600_000;

@@ -114,9 +114,11 @@ fn of_messenger(word: &str) -> Effect {
 
 fn of_telegram(word: &str) -> Effect {
     match word {
-        "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Effect::Disabled,
+        "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" | "notopic" => {
+            Effect::Disabled
+        }
         "notfound" | "neverstarted" => Effect::Guarded,
-        "empty" | "toolong" => Effect::Failed,
+        "empty" | "toolong" | "topicclosed" => Effect::Failed,
         // The error is about a photo or a button. The server then sends the message without it, which is
         // accepted.
         "parse" | "photo" | "fetch" | "dimensions" | "button" | "markup" => Effect::Sent,

@@ -1,7 +1,5 @@
 //! T17: the largest allowed list of ids, one id more, repeated ids, and unknown ids.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result};
 use http::Method;
 use notify_core::{ListNotifications, NotificationId};
@@ -11,9 +9,6 @@ use serde_json::{Value, json};
 
 /// The most ids of a list.
 const IDS_MAX: u64 = 1_000;
-/// The longest time for accepting such a request. The figure of the row is 50 ms at the 99th percentile of a
-/// release build. Here the limit is higher, because a debug build runs together with other tests.
-const ACCEPT_MAX: Duration = Duration::from_secs(1);
 
 fn names(prefix: &str, from: u64, to: u64) -> Vec<String> {
     (from..to).map(|seed| format!("{prefix}{seed}")).collect()
@@ -29,10 +24,7 @@ async fn send(
     for (field, list) in ids {
         body[field] = json!(list);
     }
-    let began = Instant::now();
     let accepted = server.caller().post("/v1/notifications", &body).await.ok();
-    let took = began.elapsed();
-    assert!(took < ACCEPT_MAX, "{took:?}");
     let id: NotificationId = serde_json::from_value(accepted["id"].clone())?;
     let record = server.completed(&id).await?;
     Ok((serde_json::to_value(record.counts)?, ReceivedByToken::of(server.sandbox().received())))

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::http2::{NO_WINDOW, connect};
 
 /// The longest time of a stop. The grace period is 30 s.
-const STOP_MAX: Duration = Duration::from_secs(10);
+const STOP_MAX: Duration = Duration::from_secs(25);
 
 #[tokio::test]
 async fn a_missing_body_does_not_delay_the_stop() -> Result<()> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use notify_core::{IosEnv, Platform, Timestamp};
 
-use crate::store::AppNo;
+use crate::store::{AppNo, REGISTRATION_WRITTEN_EVERY_MS};
 
 /// The state of a device, as its callers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +51,8 @@ pub(super) struct Entry {
     pub(super) next: Option<Option<State>>,
     /// The last event that may have changed it.
     pub(super) touched: u64,
-    /// Its last registration that is certainly stored.
+    /// Its last registration that is stored: it changed something, or the one before was an hour ago.
     pub(super) registered_at: Option<Timestamp>,
-    /// Its last registration that a crash may lose, because it changed nothing.
-    pub(super) seen_at: Option<Timestamp>,
 }
 
 impl Entry {
@@ -232,9 +230,10 @@ impl Devices {
             }
             let next = next.expect("the request was in flight");
             if let Some(at) = change.registers_at.filter(|_| place == 0) {
-                if entry.now == next {
-                    entry.seen_at = Some(at);
-                } else {
+                let last = entry.registered_at;
+                let is_recent =
+                    last.is_some_and(|last| at.ms_since(last) < REGISTRATION_WRITTEN_EVERY_MS);
+                if entry.now != next || !is_recent {
                     entry.registered_at = Some(at);
                 }
             }

@@ -134,7 +134,7 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         user_ids: draft.users.clone().map(user_ids),
         audience: draft.audience.map(AudienceKind::audience),
         ttl_seconds: draft.ttl,
-        send_at: send_at.map(notify_core::Timestamp::as_ms),
+        send_at,
         collapse_key: draft.collapse_key,
         per_minute: draft.per_minute,
         canary: draft.canary,

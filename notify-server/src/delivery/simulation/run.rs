@@ -162,7 +162,6 @@ impl Server {
             Some(ScriptEnd::Restart) => {
                 while tasks.join_next().await.is_some() {}
                 if self.stop(running).await {
-                    lock(&self.world).forget_unstored_registrations();
                     LifeEnd::Stopped
                 } else {
                     self.crash(&process);

@@ -246,9 +246,10 @@ impl World {
                 let spared = |name: &String| {
                     let entry = self.devices.entry(*app, name);
                     entry.is_some_and(|entry| {
-                        let registered = entry.registered_at.max(entry.seen_at);
                         entry.next.is_none()
-                            && since.is_some_and(|since| registered.is_some_and(|at| at > since))
+                            && since.is_some_and(|since| {
+                                entry.registered_at.is_some_and(|at| at > since)
+                            })
                     })
                 };
                 let report = UnregisteredReport {
@@ -353,7 +354,6 @@ impl World {
             .map(|(device, _)| device.clone())
             .collect();
         changing.iter().for_each(|(app, name)| self.end_device_loss(*app, name));
-        self.forget_unstored_registrations();
         self.may_stay_unrecorded += forgotten;
         self.in_flight = 0;
         self.in_flight_without_dedup = 0;
@@ -399,14 +399,6 @@ impl World {
             {
                 users.remove(user);
             }
-        }
-    }
-
-    /// Forgets the times of registrations that changed nothing: the process may not have stored them before
-    /// it ended.
-    pub(super) fn forget_unstored_registrations(&mut self) {
-        for entry in self.devices.entries.values_mut() {
-            entry.seen_at = None;
         }
     }
 

@@ -87,7 +87,7 @@ async fn a_scheduled_notification_targets_the_devices_of_its_due_time() {
         .accept(CreateNotification {
             text: Some("Later".into()),
             platforms: Some(vec![Platform::Android.as_str().into()]),
-            send_at: Some(rig::START.plus_ms(3_600_000).as_ms()),
+            send_at: Some(rig::START.plus_ms(3_600_000)),
             ..CreateNotification::default()
         })
         .await;

@@ -32,7 +32,7 @@ const BEAT: Duration = Duration::from_secs(3);
 /// Most clock steps for which a server is suspended. A lease lasts five steps.
 const STILL_MAX: usize = 10;
 /// Longest wait for a server to send a heartbeat or to be suspended.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Record of what the servers did.
 #[derive(Default)]

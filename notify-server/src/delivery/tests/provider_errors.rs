@@ -9,6 +9,7 @@ use notify_core::{
 
 use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::clock::Clock;
+use crate::delivery::engine::RETRY_COALESCE_MS;
 use crate::providers::{Processing, Scope, SendResult};
 use crate::reasons;
 
@@ -34,7 +35,8 @@ async fn a_transient_failure_is_retried_when_due_and_not_before() {
         assert!((longest_ms / 2..=longest_ms).contains(&delay_ms), "attempt {attempt}");
         rig.clock.advance(Duration::from_millis(delay_ms.unsigned_abs() - 1));
         assert_eq!(rig.provider.journal().len(), attempt + 1, "no attempt before it is due");
-        rig.clock.advance(Duration::from_millis(1));
+        // A poll just before the retry is due is followed by the next one after this time.
+        rig.clock.advance(Duration::from_millis(RETRY_COALESCE_MS.unsigned_abs()));
         rig.provider.arrived(attempt + 2).await;
     }
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
@@ -271,7 +273,10 @@ async fn a_device_that_registered_meanwhile_stays_enabled() {
     rig.provider.arrived(2).await;
     rig.clock.advance(Duration::from_secs(1));
     rig.register(RegisterDevice::android("other-token", "token-new")).await;
-    rig.register(RegisterDevice::android("again", "token-again")).await;
+    // A registration that changes nothing is only written once an hour.
+    let mut again = RegisterDevice::android("again", "token-again");
+    again.app_version = Some("2".into());
+    rig.register(again).await;
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(record.counts.unregistered, 2, "both deliveries ended as unregistered");

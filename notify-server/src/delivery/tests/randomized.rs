@@ -138,7 +138,7 @@ impl RandomizedRun {
             android_device_ids: self.rng.bool().then_some(names),
             ttl_seconds: (self.rng.u8(0..5) == 0).then(|| self.rng.u32(1..300)),
             send_at: (self.rng.u8(0..5) == 0)
-                .then(|| self.rig.clock.now().plus_ms(self.rng.i64(0..60_000)).as_ms()),
+                .then(|| self.rig.clock.now().plus_ms(self.rng.i64(0..60_000))),
             content: NotificationContent {
                 tags: tagged.then(|| vec!["vip".into()]),
                 ..NotificationContent::default()

@@ -52,6 +52,24 @@ fn photo_with(caption: &str, url: &str, buttons: &[Value]) -> (&'static str, Val
 }
 
 #[test]
+fn a_topic_of_a_group_is_a_parameter_of_its_own() {
+    let calls = telegram::render(&message("Hello", None, None).context()).unwrap();
+    for (recipient, chat, topic) in [
+        ("-100123/42", "-100123", Some(42)),
+        ("@shop/7", "@shop", Some(7)),
+        ("-100123", "-100123", None),
+        ("a/1,\"b\"", "a/1,\"b\"", None),
+    ] {
+        let mut expected = json!({"chat_id": chat, "text": "Hello"});
+        if let Some(topic) = topic {
+            expected["message_thread_id"] = json!(topic);
+        }
+        let body: Value = serde_json::from_slice(&calls.first().body_for(recipient)).unwrap();
+        assert_eq!(body, expected, "{recipient}");
+    }
+}
+
+#[test]
 fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
     let own = Given::message(Message {
         text: "Hello".to_owned(),

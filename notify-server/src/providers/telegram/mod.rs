@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
-use notify_core::Timestamp;
+use notify_core::{Timestamp, chat_with_topic, split_topic};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -68,19 +68,19 @@ impl Telegram {
         }
     }
 
-    /// Makes one call of the Bot API for a chat.
+    /// Makes one call of the Bot API for a chat, or a topic of a group.
     async fn call(
         &self,
         rendered: &RenderedMessage,
         call: &BotCall,
-        chat: &str,
+        recipient: &str,
         deadline: Instant,
     ) -> Result<ProviderResponse, TransportError> {
         let uri: Uri = format!("{}{}", self.base, call.method)
             .parse()
             .expect("base url and token are checked, and a method is a word");
         let headers = || rendered.headers.clone();
-        self.sender.post(&uri, headers, &call.body.put(chat), deadline).await
+        self.sender.post(&uri, headers, &call.body_for(recipient), deadline).await
     }
 }
 
@@ -94,17 +94,20 @@ impl Provider for Telegram {
     }
 
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
-        let (Address::Telegram { chat }, RenderedBody::Calls(calls)) = (to, &rendered.body) else {
+        let (Address::Telegram { chat: recipient }, RenderedBody::Calls(calls)) =
+            (to, &rendered.body)
+        else {
             return SendResult::InvalidMessage {
                 reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
             };
         };
+        let (chat, topic) = split_topic(recipient);
         let deadline = attempt_deadline();
         let (mut has_photo, mut refused_buttons) = (!calls.with_photo.is_empty(), 0);
         loop {
             let forms = if has_photo { &calls.with_photo } else { &calls.as_text };
             let call = &forms[refused_buttons];
-            let reply = match self.call(rendered, call, chat, deadline).await {
+            let reply = match self.call(rendered, call, recipient, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
@@ -123,10 +126,14 @@ impl Provider for Telegram {
                 }
                 _ => {}
             }
-            if let SendResult::Throttle { scope, .. } = &mut answer
-                && self.throttle.record(chat, now)
-            {
-                *scope = Scope::Provider;
+            match (&mut answer, topic) {
+                (SendResult::AddressChanged { to }, Some(topic)) => {
+                    *to = chat_with_topic(to.to_string(), topic).into();
+                }
+                (SendResult::Throttle { scope, .. }, _) if self.throttle.record(chat, now) => {
+                    *scope = Scope::Provider;
+                }
+                _ => {}
             }
             return answer;
         }
@@ -283,6 +290,9 @@ const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
         ErrorClass::UnregisteredOrOtherBot,
         "chat_was_never_started",
     ),
+    (400, "message thread not found", ErrorClass::Unregistered, "topic_not_found"),
+    (400, "topic_deleted", ErrorClass::Unregistered, "topic_not_found"),
+    (400, "topic_closed", ErrorClass::InvalidMessage, "topic_is_closed"),
     (400, "chat not found", ErrorClass::UnregisteredOrOtherBot, "chat_not_found"),
     (400, "message text is empty", ErrorClass::InvalidMessage, "text_is_empty"),
     (400, "message is too long", ErrorClass::InvalidMessage, "text_is_too_long"),

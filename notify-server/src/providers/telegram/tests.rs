@@ -72,6 +72,8 @@ fn every_row_of_telegram_s_table_is_classified() {
         ),
         (400, "Bad Request: chat not found", None, dead("chat_not_found", true)),
         (400, "Bad Request: private chat not found", None, dead("chat_not_found", true)),
+        (400, "Bad Request: message thread not found", None, dead("topic_not_found", false)),
+        (400, "Bad Request: TOPIC_DELETED", None, dead("topic_not_found", false)),
         (
             400,
             "Bad Request: group chat was upgraded to a supergroup chat",
@@ -80,6 +82,7 @@ fn every_row_of_telegram_s_table_is_classified() {
         ),
         (400, "Bad Request: message text is empty", None, bad("text_is_empty")),
         (400, "Bad Request: message is too long", None, bad("text_is_too_long")),
+        (400, "Bad Request: TOPIC_CLOSED", None, bad("topic_is_closed")),
         (401, "Unauthorized", None, config("http_401")),
         (401, "Unauthorized: invalid token specified", None, config("http_401")),
         (404, "Not Found", None, config("http_404")),

@@ -270,6 +270,20 @@ async fn telegram_requests_are_valid_over_http2_and_http1() {
 }
 
 #[tokio::test]
+async fn a_topic_of_a_group_gets_its_message() {
+    let fixture = fixture().await;
+    let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
+    let answer = telegram.attempt(&text(&telegram), &chat("-100123/42")).await;
+    assert!(matches!(answer, SendResult::Delivered { .. }), "{answer:?}");
+    let journal = fixture.sandbox.received();
+    let expected = json!({"chat_id": "-100123", "message_thread_id": 42, "text": "Hello"});
+    assert_eq!(journal[0].payload, expected);
+    assert_eq!(journal[0].token.as_deref(), Some("-100123/42"));
+    let answer = telegram.attempt(&text(&telegram), &chat("-24-migrated/42")).await;
+    assert_eq!(describe(&answer), "moved to -10024/42");
+}
+
+#[tokio::test]
 async fn every_error_of_telegram_is_classified() {
     let fixture = fixture().await;
     let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
@@ -282,6 +296,8 @@ async fn every_error_of_telegram_is_classified() {
         ("deleted", "dead chat_was_deleted"),
         ("neverstarted", "dead chat_was_never_started ambiguous"),
         ("notfound", "dead chat_not_found ambiguous"),
+        ("notopic", "dead topic_not_found"),
+        ("topicclosed", "bad topic_is_closed"),
         ("migrated", "moved to -10024"),
         ("empty", "bad text_is_empty"),
         ("toolong", "bad text_is_too_long"),

@@ -159,7 +159,7 @@ async fn endless_response_times_out() {
             assert!(matches!(answer, SendResult::Retry { .. }), "{of:?}: {answer:?}");
             // A client that read more would wait until the deadline.
             let deadline = Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
-            assert!(began.elapsed() < deadline / 2, "{of:?}: {:?}", began.elapsed());
+            assert!(began.elapsed() < deadline, "{of:?}: {:?}", began.elapsed());
             fixture.sandbox.clear();
             let answer = provider.attempt(&prepared, &address).await;
             assert!(matches!(answer, SendResult::Delivered { .. }), "{of:?} goes on: {answer:?}");

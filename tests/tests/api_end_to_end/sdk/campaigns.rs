@@ -6,7 +6,7 @@ use notify_client::{Client, EnrichmentResponse, Error};
 use notify_core::{
     Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CheckFeed, CreateFeed,
     EnrichmentQuery, FeatureData, FeedStatus, ListCampaigns, StringName, Template, TemplateButton,
-    TemplateFeed,
+    TemplateFeed, Timestamp,
 };
 use serde_json::json;
 
@@ -22,8 +22,8 @@ fn spring(feed: &TemplateFeed) -> Result<Template> {
     };
     let event = TemplateButton {
         kind: "cal".into(),
-        start_date: Some(1_800_000_000_000),
-        end_date: Some(1_800_000_000_000),
+        start_date: Some(Timestamp(1_800_000_000_000)),
+        end_date: Some(Timestamp(1_800_000_000_000)),
         description: Some("Opening".into()),
         ..TemplateButton::default()
     };
