@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use notify_client::Error;
 use notify_core::{CreateNotification, DisabledReason, NotificationStatus, Platform};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_testing::{
     ADVANCE_MAX, Expectation, Failure, Message, TestServer, assert_delivered, assert_not_delivered,
 };
@@ -135,6 +136,26 @@ async fn a_platform_fails_until_it_recovers() {
     notify.recover();
     notify.advance(Duration::from_mins(10)).await;
     assert_delivered!(notify, to: "iphone-1", text: "Hello");
+    notify.stop().await;
+}
+
+/// After so many failures in a row a provider counts as unreachable, until the next message to it.
+const FAILURES_OF_AN_OUTAGE: usize = 20;
+
+#[tokio::test]
+async fn a_provider_that_failed_ends_no_wait_for_the_others() {
+    let notify = with_a_device_of_each_platform().await;
+    notify.fail(Platform::FbMessenger, Failure::Unavailable);
+    for _ in 0..FAILURES_OF_AN_OUTAGE {
+        send(&notify, to(&["person-1"], "Hello").ttl_seconds(0)).await;
+        notify.settle().await;
+    }
+    let slow = Rule::on(Provider::Fcm, ScriptedResponse::ok()).delay_ms(1_000);
+    notify.sandbox().add_rule(slow).expect("the rule is right");
+    let id = send(&notify, to(&["android-1"], "Hello")).await;
+    notify.settle().await;
+    let record = notify.client().notifications().get(&id).await.unwrap();
+    assert_eq!((record.status, record.counts.sent), (NotificationStatus::Completed, 1));
     notify.stop().await;
 }
 

@@ -1,6 +1,7 @@
 //! A whole server for the tests of programs that use Notify. The sandbox is its push providers, its clock can
 //! be advanced, and its data are in a temporary folder. The crate `notify-testing` and
-//! `notify-server sandbox --with-server` are built on it.
+//! `notify-server sandbox --with-server` are built on it. It is a part of the server, since a crate between
+//! the two would depend on the server, and the server on it.
 
 mod control;
 mod failure;
@@ -31,12 +32,12 @@ use crate::clock::{Clock, ShiftedClock};
 use crate::config::{Config, Span, Switch};
 use crate::playground::{address, platform_of, provider_of};
 use crate::store::sqlite::{self, SqliteOptions};
-use crate::store::{AppNo, PageRequest, ProviderRow, StoreError};
+use crate::store::{AppNo, PageRequest, ProviderRow, StoreError, Workload};
 
 /// How long [`TestServer::settle`] waits, in real time.
-pub const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// How long nothing may reach the providers while a provider gets no deliveries, until the rest of the work counts
-/// as waiting for it, in real time.
+pub const SETTLE_MAX: Duration = Duration::from_secs(60);
+/// How long nothing may reach the providers and nothing may be committed, while all work is for providers that get
+/// no deliveries, until it counts as waiting for them, in real time.
 const STALL: Duration = Duration::from_millis(300);
 /// How often [`TestServer::settle`] looks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(2);
@@ -247,48 +248,67 @@ impl TestServer {
     /// # Errors
     /// [`TestServerError::Unsettled`] when the server still has work after [`SETTLE_MAX`].
     pub async fn settle(&self) -> Result<(), TestServerError> {
+        self.until_settled().await.map(drop)
+    }
+
+    /// As [`settle`](Self::settle). Returns when the next work becomes due. The clock goes on, so that time may
+    /// have passed.
+    async fn until_settled(&self) -> Result<Option<Timestamp>, TestServerError> {
         let deadline = Instant::now() + SETTLE_MAX;
+        let mut commits = self.app.engine.progress();
         let (mut received, mut unchanged_since) = (self.sandbox.counts().received, Instant::now());
-        while self.app.store.workload(self.now()).await?.is_busy {
-            let now = Instant::now();
-            let count = self.sandbox.counts().received;
-            if count != received {
-                (received, unchanged_since) = (count, now);
+        loop {
+            // One time and one read decide both whether work is due and when the next is. Otherwise what becomes due
+            // between two reads would be missed.
+            let now = self.now();
+            let workload = self.app.store.workload(now).await?;
+            if !workload.is_busy() {
+                return Ok(self.next_due(&workload, now));
             }
-            if now - unchanged_since >= STALL && self.closed_channels().next().is_some() {
-                break;
+            let is_held = |&(app, platform)| self.held_until(app, platform, now).next().is_some();
+            let is_waiting = !workload.starts && workload.lanes.iter().all(is_held);
+            let (at, count) = (Instant::now(), self.sandbox.counts().received);
+            if count != received || commits.has_changed().unwrap_or(false) || !is_waiting {
+                commits.mark_unchanged();
+                (received, unchanged_since) = (count, at);
             }
-            if now >= deadline {
+            if at - unchanged_since >= STALL {
+                return Ok(self.next_due(&workload, now));
+            }
+            if at >= deadline {
                 return Err(TestServerError::Unsettled);
             }
             tokio::time::sleep(SETTLE_INTERVAL).await;
         }
-        Ok(())
     }
 
-    /// The states of the providers and of their upstream services that get no deliveries now.
-    fn closed_channels(&self) -> impl Iterator<Item = ProviderStatus> {
-        let engine = self.app.engine.handle();
-        let channels =
-            Platform::ALL.into_iter().map(move |platform| engine.channel(self.app_no, platform));
-        let statuses = channels.flat_map(|channel| {
-            let services = channel.services.into_iter().map(|service| service.status);
-            std::iter::once(channel.status).chain(services)
-        });
-        statuses.filter(|status| *status != ProviderStatus::Available)
+    /// When the next work becomes due after `now`.
+    fn next_due(&self, workload: &Workload, now: Timestamp) -> Option<Timestamp> {
+        let held = Platform::ALL
+            .into_iter()
+            .flat_map(|platform| self.held_until(self.app_no, platform, now));
+        held.flatten().chain(workload.next_due).min()
     }
 
-    /// When the next work becomes due that is not due yet.
-    async fn next_due(&self) -> Result<Option<Timestamp>, TestServerError> {
-        let now = self.now();
-        let probed_at = self.closed_channels().filter_map(|status| match status {
-            ProviderStatus::Throttled { until } => Some(until),
-            ProviderStatus::Unreachable { probe_at }
-            | ProviderStatus::AuthRejected { probe_at, .. } => Some(probe_at),
-            ProviderStatus::Available | ProviderStatus::Tripped => None,
-        });
-        let next_due = self.app.store.workload(now).await?.next_due;
-        Ok(probed_at.filter(|at| *at > now).chain(next_due).min())
+    /// Until when a provider and each upstream service of it get no deliveries; `None` until an administrator
+    /// releases it. Those that get deliveries are left out.
+    fn held_until(
+        &self,
+        app: AppNo,
+        platform: Platform,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Option<Timestamp>> {
+        let channel = self.app.engine.handle().channel(app, platform);
+        let services = channel.services.into_iter().map(|service| service.status);
+        std::iter::once(channel.status).chain(services).filter_map(move |status| match status {
+            ProviderStatus::Available => None,
+            ProviderStatus::Tripped => Some(None),
+            ProviderStatus::Throttled { until }
+            | ProviderStatus::Unreachable { probe_at: until }
+            | ProviderStatus::AuthRejected { probe_at: until, .. } => {
+                (until > now).then_some(Some(until))
+            }
+        })
     }
 
     /// Advances the clock of the server and of its providers. Work that becomes due on the way is done at its
@@ -302,9 +322,7 @@ impl TestServer {
         let by_ms = i64::try_from(by.as_millis()).ok().filter(|_| by <= ADVANCE_MAX);
         let target = self.now().plus_ms(by_ms.ok_or(TestServerError::TooFar)?);
         for _ in 0..STOPS_MAX {
-            self.settle().await?;
-            let next_due = self.next_due().await?;
-            let Some(next_due) = next_due.filter(|due| *due < target) else {
+            let Some(next_due) = self.until_settled().await?.filter(|due| *due < target) else {
                 self.advance_to(target);
                 return self.settle().await;
             };

@@ -34,7 +34,7 @@ const FILE: &str = "notify.db";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Most real time that an engine without work gets between two steps of the clock.
 const STEP_WAIT: Duration = Duration::from_millis(4);
-/// The engine counts as idle if its thread waits during so many reads of the store.
+/// The engine counts as idle if its thread waits during this many reads of the store.
 const READS_OF_AN_IDLE_ENGINE: u32 = 5;
 
 /// A scripted answer of the fake provider.
@@ -608,8 +608,8 @@ impl Rig {
         self.until_idle_thread().await;
     }
 
-    /// Waits until the engine seems idle, so that the clock hardly runs ahead of it on a busy machine. The reads
-    /// take longer on such a machine, as those do for which the engine itself waits.
+    /// Waits until the engine seems idle, so that the clock hardly runs ahead of it on a busy machine. On such a
+    /// machine the reads take longer, as those do for which the engine itself waits.
     async fn until_idle_thread(&self) {
         let Some(engine) = &self.engine else { return };
         let waited = async {
@@ -651,7 +651,7 @@ impl Rig {
     pub(super) async fn until_idle(&self) {
         let mut progress = self.progress();
         let waited = async {
-            while self.store.workload(self.clock.now()).await.unwrap().is_busy {
+            while self.store.workload(self.clock.now()).await.unwrap().is_busy() {
                 let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
