@@ -9,9 +9,9 @@ use tokio::io::AsyncWriteExt;
 use crate::PATIENCE;
 
 fn short(config: &mut Config) {
-    config.header_timeout = Span::from_millis(200);
-    config.body_timeout = Span::from_millis(200);
-    config.idle_timeout = Span::from_millis(400);
+    config.header_timeout = Span::from_secs(1);
+    config.body_timeout = Span::from_secs(1);
+    config.idle_timeout = Span::from_secs(2);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_connection_may_pause_and_is_closed_when_idle() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_disconnected() {
     let server =
-        TestServer::without_providers_with(|config| config.write_timeout = Span::from_millis(200))
+        TestServer::without_providers_with(|config| config.write_timeout = Span::from_secs(1))
             .await;
     let mut stream = server.connect().await;
     let request = b"GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100);

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::PATIENCE;
 use crate::fixtures::android;
 
-const WRITE_TIMEOUT: Span = Span::from_millis(300);
+const WRITE_TIMEOUT: Span = Span::from_secs(1);
 /// Room for everything that a test leaves unread.
 const CONNECTION_WINDOW: u32 = 16_777_216;
 /// Time between two bytes that a slow reader takes.
