@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::host::{Host, Reply, Then, rss};
 use crate::{create, fetched};
 
-/// The most CPU time that one feed may take, in seconds. The slowest takes about one, on a busy machine two. One that
-/// is read in quadratic time would take minutes.
+/// The most CPU time that one feed may take, in seconds. The slowest takes about 1 s, and 2 s on a busy machine.
+/// A feed that is read in quadratic time would take minutes.
 const CPU_SECONDS_MAX: f64 = 15.0;
 /// The most memory that one feed may add, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
