@@ -486,7 +486,7 @@ async fn secrets_of_apps_and_browsers_do_not_open_each_other() {
 #[tokio::test]
 async fn phones_behind_one_address_have_limits_of_their_own() {
     let server = TestServer::without_providers_with(|config| {
-        config.web_requests_per_minute = 3;
+        config.web_requests_per_minute = 1;
         config.web_address_requests_per_minute = 5;
         config.web_subscriptions_per_minute = 4;
     });
@@ -497,12 +497,12 @@ async fn phones_behind_one_address_have_limits_of_their_own() {
     }
     for (id, secret) in &phones {
         let mut statuses = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..2 {
             let path = format!("{id}/user");
             let answer = app.call(Method::DELETE, &path, Some(secret), &Value::Null).await;
             statuses.push(answer.status);
         }
-        assert_eq!(statuses, [200, 200, 200, 429], "each phone alone");
+        assert_eq!(statuses, [200, 429], "each phone alone");
     }
     let mut statuses = Vec::new();
     for token in ["d", "e", "f"] {
@@ -510,9 +510,7 @@ async fn phones_behind_one_address_have_limits_of_their_own() {
     }
     assert_eq!(statuses, [200, 429, 429], "four of the application, five of the address");
     let wrong = async || app.call(Method::DELETE, "x", Some("wrong"), &Value::Null).await;
-    for _ in 0..3 {
-        wrong().await.rejected(401, WRONG_SECRET);
-    }
+    wrong().await.rejected(401, WRONG_SECRET);
     let last = wrong().await;
     let wait: u32 = last.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait));
