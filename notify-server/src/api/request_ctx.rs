@@ -9,8 +9,8 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use notify_core::{
-    App, DeviceId, DeviceLimits, IdempotencyKey, KeyGrant, KeyScope, LIMIT_DEFAULT, NotificationId,
-    PageQuery, Timestamp,
+    App, AppId, DeviceId, DeviceLimits, IdempotencyKey, KeyGrant, KeyScope, LIMIT_DEFAULT,
+    NotificationId, PageQuery, Timestamp,
 };
 use percent_encoding::percent_decode_str;
 
@@ -112,6 +112,11 @@ impl RequestCtx {
             | Caller::Console(_)
             | Caller::Anonymous => self.app_access().no,
         }
+    }
+
+    /// The id of the application whose key was used, or which allows the page's origin.
+    pub(crate) fn app_id(&self) -> AppId {
+        self.caller.web_origin().map_or_else(|| self.app().id, |origin| origin.app)
     }
 
     /// Whether the caller may read the addresses of devices.

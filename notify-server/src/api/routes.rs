@@ -29,8 +29,8 @@ use super::handlers::admin::playground;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
 use super::handlers::{
     app_devices, campaigns, devices, docs_page, enrichments, event_stream, explain, feeds,
-    notifications, poll_page, polls, preview, probes, sdk, segments, statistics, users, web,
-    webhooks,
+    notifications, own_device, poll_page, polls, preview, probes, sdk, segments, statistics, users,
+    web, webhooks,
 };
 use super::inbound;
 use super::openapi::OtherResponse;
@@ -431,13 +431,13 @@ fn app_device_routes() -> Vec<Endpoint> {
         post::<RegisterAppDevice, AppDevice>("/device/v1/devices", app_devices::register)
             .id("register_app_device")
             .summary("Register or update the device of this app"),
-        delete::<NoQuery, Success>("/device/v1/devices/{device_id}", app_devices::delete)
+        delete::<NoQuery, Success>("/device/v1/devices/{device_id}", own_device::delete)
             .id("delete_app_device")
             .summary("Delete the device of this app with all its data"),
-        put::<LogInWithToken, Success>("/device/v1/devices/{device_id}/user", app_devices::log_in)
+        put::<LogInWithToken, Success>("/device/v1/devices/{device_id}/user", own_device::log_in)
             .id("log_in_app_device")
             .summary("Log the device of this app in with a token of the user"),
-        delete::<NoQuery, Success>("/device/v1/devices/{device_id}/user", app_devices::log_out)
+        delete::<NoQuery, Success>("/device/v1/devices/{device_id}/user", own_device::log_out)
             .id("log_out_app_device")
             .summary("Log the device of this app out"),
         post::<SetTags, Success>("/device/v1/devices/{device_id}/tags", app_devices::set_tags)
@@ -451,13 +451,13 @@ fn app_device_routes() -> Vec<Endpoint> {
         .summary("Set and remove attributes of the device of this app"),
         post::<WebReport, EventsAccepted>(
             "/device/v1/devices/{device_id}/events",
-            app_devices::report,
+            own_device::report,
         )
         .id("report_app_device_events")
         .summary("Record what this app did with notifications"),
         get::<EnrichmentQuery, Enrichment>(
             "/device/v1/devices/{device_id}/enrichments/{campaign_id}",
-            app_devices::enrichment,
+            own_device::enrichment,
         )
         .id("get_app_device_enrichment")
         .summary("Get the enrichment of a notification for this app")
@@ -474,24 +474,30 @@ fn browser_routes() -> Vec<Endpoint> {
         post::<WebSubscribe, WebSubscribed>(web::SUBSCRIBE, web::subscribe)
             .id("subscribe_browser")
             .summary("Subscribe this browser"),
-        delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}", web::unsubscribe)
+        delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}", own_device::delete)
             .id("unsubscribe_browser")
             .summary("Delete the device of this browser with all its data"),
-        put::<LogInWithToken, Success>("/web/v1/{app_id}/devices/{device_id}/user", web::log_in)
-            .id("log_in_browser")
-            .summary("Log this browser in with a token of the user"),
-        delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}/user", web::log_out)
-            .id("log_out_browser")
-            .summary("Log this browser out"),
+        put::<LogInWithToken, Success>(
+            "/web/v1/{app_id}/devices/{device_id}/user",
+            own_device::log_in,
+        )
+        .id("log_in_browser")
+        .summary("Log this browser in with a token of the user"),
+        delete::<NoQuery, Success>(
+            "/web/v1/{app_id}/devices/{device_id}/user",
+            own_device::log_out,
+        )
+        .id("log_out_browser")
+        .summary("Log this browser out"),
         post::<WebReport, EventsAccepted>(
             "/web/v1/{app_id}/devices/{device_id}/events",
-            web::report,
+            own_device::report,
         )
         .id("report_browser_events")
         .summary("Record what this browser did with notifications"),
         get::<EnrichmentQuery, Enrichment>(
             "/web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}",
-            web::enrichment,
+            own_device::enrichment,
         )
         .id("get_browser_enrichment")
         .summary("Get the enrichment of a notification for this browser")

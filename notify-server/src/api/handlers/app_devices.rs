@@ -2,14 +2,12 @@
 //! everyone can read it. The secret of the device proves that a caller is the device.
 
 use notify_core::{
-    AppDevice, AppDeviceRegistration, AttributeChanges, DeviceId, DeviceLimits, Enrichment,
-    EnrichmentQuery, EventsAccepted, NoBody, NoQuery, PresentedUserToken, Success, Tag, WebEvent,
+    AppDevice, AppDeviceRegistration, AttributeChanges, DeviceId, DeviceLimits, NoBody, Success,
+    Tag,
 };
 use uuid::Uuid;
 
 use super::own_device::{has_secret, own_device};
-use super::users::log_in_with_token;
-use super::web::{enrichment_of, record};
 use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
@@ -49,28 +47,6 @@ pub(crate) async fn register(
     Ok(JsonReply::ok(AppDevice { device_id, device_secret: is_new.then_some(secret) }))
 }
 
-/// `DELETE /device/v1/devices/{device_id}`.
-pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
-    Ok(JsonReply::success())
-}
-
-/// `PUT /device/v1/devices/{device_id}/user`. The token proves who the user is; an app cannot name one.
-pub(crate) async fn log_in(
-    ctx: RequestCtx,
-    token: PresentedUserToken,
-) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    log_in_with_token(&ctx, ctx.app().id, device, &token).await
-}
-
-/// `DELETE /device/v1/devices/{device_id}/user`.
-pub(crate) async fn log_out(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    Ok(JsonReply::ok(ctx.api.store.log_out(ctx.app_no(), device).await?))
-}
-
 /// `POST /device/v1/devices/{device_id}/tags`.
 pub(crate) async fn set_tags(
     ctx: RequestCtx,
@@ -89,24 +65,6 @@ pub(crate) async fn change_attributes(
     let device = own_device(&ctx).await?;
     check_attributes(ctx.device_limits(), &changes)?;
     Ok(JsonReply::ok(ctx.api.store.change_attributes(ctx.app_no(), device, changes).await?))
-}
-
-/// `POST /device/v1/devices/{device_id}/events`.
-pub(crate) async fn report(
-    ctx: RequestCtx,
-    events: Vec<WebEvent>,
-) -> Result<JsonReply<EventsAccepted>, ApiError> {
-    let device = own_device(&ctx).await?;
-    record(&ctx, device, events).await
-}
-
-/// `GET /device/v1/devices/{device_id}/enrichments/{campaign_id}`.
-pub(crate) async fn enrichment(
-    ctx: RequestCtx,
-    query: EnrichmentQuery,
-) -> Result<JsonReply<Enrichment>, ApiError> {
-    let device = own_device(&ctx).await?;
-    enrichment_of(&ctx, device, query).await
 }
 
 /// `POST /v1/devices/{device_id}/secret`. The response is the only place that shows the secret: a repeated

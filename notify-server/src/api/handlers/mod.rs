@@ -10,7 +10,7 @@ pub(super) mod event_stream;
 pub(super) mod explain;
 pub(super) mod feeds;
 pub(super) mod notifications;
-mod own_device;
+pub(super) mod own_device;
 pub(super) mod poll_page;
 pub(super) mod polls;
 pub(super) mod preview;

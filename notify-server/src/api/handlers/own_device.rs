@@ -1,9 +1,16 @@
-//! The device that an app or a browser calls for. The secret of the device proves that the caller is the device.
+//! The calls for a device that apps (`/device/v1`) and browsers (`/web/v1`) share. The secret of the device proves
+//! that the caller is the device.
 
-use notify_core::DeviceId;
+use notify_core::{
+    DeviceId, Enrichment, EnrichmentQuery, Event, EventsAccepted, NoQuery, NotificationId,
+    PresentedUserToken, Success, WebEvent,
+};
 
+use super::enrichments;
+use super::users::log_in_with_token;
 use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 
 /// The device in the path, if the request has its secret. A missing secret, a wrong one, an unknown device and a
@@ -36,4 +43,59 @@ pub(super) async fn has_secret(
         }
     };
     call.check_secret(device, secret, read).await
+}
+
+/// `DELETE …/devices/{device_id}`.
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
+    Ok(JsonReply::success())
+}
+
+/// `PUT …/devices/{device_id}/user`. The token proves who the user is; an app or a page cannot name one.
+pub(crate) async fn log_in(
+    ctx: RequestCtx,
+    token: PresentedUserToken,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    log_in_with_token(&ctx, device, &token).await
+}
+
+/// `DELETE …/devices/{device_id}/user`.
+pub(crate) async fn log_out(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    Ok(JsonReply::ok(ctx.api.store.log_out(ctx.app_no(), device).await?))
+}
+
+/// `POST …/devices/{device_id}/events`.
+pub(crate) async fn report(
+    ctx: RequestCtx,
+    events: Vec<WebEvent>,
+) -> Result<JsonReply<EventsAccepted>, ApiError> {
+    let device = own_device(&ctx).await?;
+    let to_event = |event: WebEvent| Event {
+        kind: event.kind,
+        notification_id: event.notification_id,
+        device_id: device.clone(),
+        at: event.at,
+    };
+    let events = events.into_iter().map(to_event).collect();
+    Ok(ctx.api.store.record_events(ctx.app_no(), events, ctx.received_at, None).await?.into())
+}
+
+/// `GET …/devices/{device_id}/enrichments/{campaign_id}`.
+pub(crate) async fn enrichment(
+    ctx: RequestCtx,
+    query: EnrichmentQuery,
+) -> Result<JsonReply<Enrichment>, ApiError> {
+    let device = own_device(&ctx).await?;
+    if query.device_id.is_some() {
+        return Err(ApiError::invalid("device_id", "is given in the path"));
+    }
+    let notification = query
+        .notification_id
+        .map(NotificationId::new)
+        .transpose()
+        .map_err(|_| ApiError::NotFound)?;
+    enrichments::enrichment(&ctx, notification, Some(device)).await
 }

@@ -1,7 +1,7 @@
 //! Users: log-ins, log-outs, attributes, reading and erasing.
 
 use notify_core::{
-    AppId, AttributeChanges, DeleteUser, DeviceId, LIMIT_DEFAULT, ListNotificationUsers, NoQuery,
+    AttributeChanges, DeleteUser, DeviceId, LIMIT_DEFAULT, ListNotificationUsers, NoQuery,
     NotificationUsers, PageQuery, PresentedUserToken, Success, User, UserId, UserList, UserToken,
     UserTokenLife,
 };
@@ -88,11 +88,10 @@ pub(crate) async fn create_token(
 /// Logs a device in as the user of a token, for a caller who may act for the device.
 pub(super) async fn log_in_with_token(
     ctx: &RequestCtx,
-    app: AppId,
     device: DeviceId,
     token: &PresentedUserToken,
 ) -> Result<JsonReply<Success>, ApiError> {
-    let user = user_tokens::verify(&ctx.api.master_key, app, &token.0, ctx.received_at);
+    let user = user_tokens::verify(&ctx.api.master_key, ctx.app_id(), &token.0, ctx.received_at);
     let user = user.map_err(|error| {
         let what = match error {
             UserTokenError::Invalid => INVALID_USER_TOKEN,

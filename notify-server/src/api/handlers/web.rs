@@ -3,18 +3,15 @@
 //! subscription.
 
 use notify_core::{
-    AppId, BrowserSubscription, DeviceId, Endpoint, Enrichment, EnrichmentQuery, Event,
-    EventsAccepted, NoQuery, NotificationId, PresentedUserToken, ProviderKind, Success, WebAccess,
-    WebConfig, WebEvent, WebSubscribed,
+    AppId, BrowserSubscription, DeviceId, Endpoint, NoQuery, ProviderKind, WebAccess, WebConfig,
+    WebSubscribed,
 };
 use url::Url;
 use uuid::Uuid;
 
 use super::app_devices::check_tags;
 use super::devices::check_web_subscription;
-use super::enrichments;
-use super::own_device::{has_secret, own_device};
-use super::users::log_in_with_token;
+use super::own_device::has_secret;
 use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
@@ -94,80 +91,4 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
         return Ok(());
     }
     Err(ApiError::invalid("subscription.endpoint", "does not belong to an allowed push service"))
-}
-
-/// `DELETE /web/v1/{app_id}/devices/{device_id}`.
-pub(crate) async fn unsubscribe(
-    ctx: RequestCtx,
-    _: NoQuery,
-) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
-    Ok(JsonReply::success())
-}
-
-/// `PUT /web/v1/{app_id}/devices/{device_id}/user`. The token proves who the user is; a page cannot name one.
-pub(crate) async fn log_in(
-    ctx: RequestCtx,
-    token: PresentedUserToken,
-) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    log_in_with_token(&ctx, ctx.web_origin().app, device, &token).await
-}
-
-/// `DELETE /web/v1/{app_id}/devices/{device_id}/user`.
-pub(crate) async fn log_out(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
-    let device = own_device(&ctx).await?;
-    Ok(JsonReply::ok(ctx.api.store.log_out(ctx.app_no(), device).await?))
-}
-
-/// `POST /web/v1/{app_id}/devices/{device_id}/events`.
-pub(crate) async fn report(
-    ctx: RequestCtx,
-    events: Vec<WebEvent>,
-) -> Result<JsonReply<EventsAccepted>, ApiError> {
-    let device = own_device(&ctx).await?;
-    record(&ctx, device, events).await
-}
-
-/// Records the events of a device.
-pub(super) async fn record(
-    ctx: &RequestCtx,
-    device: DeviceId,
-    events: Vec<WebEvent>,
-) -> Result<JsonReply<EventsAccepted>, ApiError> {
-    let to_event = |event: WebEvent| Event {
-        kind: event.kind,
-        notification_id: event.notification_id,
-        device_id: device.clone(),
-        at: event.at,
-    };
-    let events = events.into_iter().map(to_event).collect();
-    Ok(ctx.api.store.record_events(ctx.app_no(), events, ctx.received_at, None).await?.into())
-}
-
-/// `GET /web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}`.
-pub(crate) async fn enrichment(
-    ctx: RequestCtx,
-    query: EnrichmentQuery,
-) -> Result<JsonReply<Enrichment>, ApiError> {
-    let device = own_device(&ctx).await?;
-    enrichment_of(&ctx, device, query).await
-}
-
-/// The enrichment of the campaign in the path, for a device.
-pub(super) async fn enrichment_of(
-    ctx: &RequestCtx,
-    device: DeviceId,
-    query: EnrichmentQuery,
-) -> Result<JsonReply<Enrichment>, ApiError> {
-    if query.device_id.is_some() {
-        return Err(ApiError::invalid("device_id", "is given in the path"));
-    }
-    let notification = query
-        .notification_id
-        .map(NotificationId::new)
-        .transpose()
-        .map_err(|_| ApiError::NotFound)?;
-    enrichments::enrichment(ctx, notification, Some(device)).await
 }
