@@ -84,7 +84,14 @@ async fn accept(store: &Store, app: AppNo, clock: &SystemClock) -> anyhow::Resul
         anyhow::anyhow!("a generated notification is invalid: {violations:?}")
     })?;
     let id = NotificationId::from(uuid::Uuid::now_v7());
-    let new = NewNotification::of(id.clone(), body, valid, None, None, at);
+    let new = NewNotification {
+        id: id.clone(),
+        request: body,
+        checked: valid,
+        audience: None,
+        poll: None,
+        at,
+    };
     store.accept_notification(app, new, None).await?;
     Ok(id)
 }

@@ -173,6 +173,16 @@ impl Content {
             Self::Poll(_) => None,
         }
     }
+
+    /// The id of the campaign, unless it is the default campaign, which can change.
+    #[must_use]
+    pub fn campaign_id(&self) -> Option<&CampaignId> {
+        let Self::Message(message) = self else { return None };
+        match &message.campaign {
+            Some(CampaignRef::Id(id)) => Some(id),
+            Some(CampaignRef::Default) | None => None,
+        }
+    }
 }
 
 /// The message of a notification.

@@ -18,7 +18,7 @@ use crate::delivery::messages::{
     DeviceFields, LanguageMessage, Messages, PersonalMessage, Rendering,
 };
 use crate::delivery::pace::Pace;
-use crate::payload::{RenderContext, poll_url};
+use crate::payload::{self, RenderContext, poll_url};
 use crate::providers::{Address, Reason, SharedProvider};
 use crate::push_service::service_of;
 use crate::reasons;
@@ -77,8 +77,7 @@ impl ActiveDispatch {
     /// and pauses.
     pub(crate) fn new(row: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed = CreateNotification::parse_accepted(row.request.as_bytes(), row.due_at);
-        let expires_at =
-            (row.ttl_seconds > 0).then(|| row.due_at.plus_ms(i64::from(row.ttl_seconds) * 1_000));
+        let expires_at = payload::expires_at(row.due_at, row.ttl_seconds);
         if parsed.is_err() {
             tracing::error!(dispatch.no = row.no.0, "cannot read a stored request");
         }
@@ -627,16 +626,14 @@ impl ActiveDispatch {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
         let poll_url = self.row.poll_public_id.map(|id| poll_url(public_url, id));
+        let row = &self.row;
+        let (id, app_name, due_at) = (&row.notification_id, &row.app_name, row.due_at);
         let render_context = RenderContext {
-            id: &self.row.notification_id,
-            app_name: &self.row.app_name,
-            content,
             poll_url: poll_url.as_deref(),
-            poll_answers: &self.row.poll_answers,
-            priority: notification.priority,
-            collapse_key: notification.collapse_key.as_deref(),
+            poll_answers: &row.poll_answers,
             expires_at: self.expires_at,
             ttl_seconds,
+            ..RenderContext::of(id, app_name, notification, content, due_at)
         };
         // If rendering panics, only the deliveries of this dispatch fail. Without `catch_unwind` the
         // task of the page would panic, the page would be resumed, and its task would panic again.

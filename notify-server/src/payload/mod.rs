@@ -18,7 +18,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use notify_core::{
-    AnswerId, Content, Extra, Message, NewPoll, NotificationId, Platform, Priority, Timestamp,
+    AnswerId, Content, Extra, Message, NewPoll, Notification, NotificationId, Platform, Priority,
+    Timestamp,
 };
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -54,6 +55,37 @@ pub struct RenderContext<'a> {
     pub expires_at: Option<Timestamp>,
     /// The remaining part of the request's `ttl_seconds`.
     pub ttl_seconds: u32,
+}
+
+impl<'a> RenderContext<'a> {
+    /// The input for a notification that is due at `due_at`, without the poll of its content.
+    #[must_use]
+    pub fn of(
+        id: &'a NotificationId,
+        app_name: &'a str,
+        notification: &'a Notification,
+        content: &'a Content,
+        due_at: Timestamp,
+    ) -> Self {
+        let ttl_seconds = notification.ttl_seconds;
+        Self {
+            id,
+            app_name,
+            content,
+            poll_url: None,
+            poll_answers: &[],
+            priority: notification.priority,
+            collapse_key: notification.collapse_key.as_deref(),
+            expires_at: expires_at(due_at, ttl_seconds),
+            ttl_seconds,
+        }
+    }
+}
+
+/// When a notification expires; `None` if each delivery has one attempt only (`ttl_seconds` 0).
+#[must_use]
+pub fn expires_at(due_at: Timestamp, ttl_seconds: u32) -> Option<Timestamp> {
+    (ttl_seconds > 0).then(|| due_at.plus_ms(i64::from(ttl_seconds) * 1_000))
 }
 
 /// A payload that the provider would not accept.

@@ -7,10 +7,9 @@ mod read;
 mod users;
 
 use notify_core::{
-    CampaignRef, CanaryPlan, Condition, Delivery, DeviceId, NewPoll, Notification,
-    NotificationCreated, NotificationId, NotificationRecord, NotificationStatus, NotificationUser,
-    Origin, Platform, Recipients, Report, Schedule, Success, Target, Timestamp, UserId, UserState,
-    WebhookEventType,
+    CampaignId, Condition, Content, Delivery, DeviceId, NewPoll, Notification, NotificationCreated,
+    NotificationId, NotificationRecord, NotificationStatus, NotificationUser, Origin, Platform,
+    Recipients, Report, Schedule, Success, Target, Timestamp, UserId, UserState, WebhookEventType,
 };
 
 use serde::Serialize;
@@ -32,9 +31,10 @@ use crate::store::delivery::{
 };
 use crate::store::device::{key_by_id, keys_by_ids};
 use crate::store::event::{self, EventRefs};
+use crate::store::sql::columns::{Column, column, names, placeholders, values};
 use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, Type, WriteScope, params};
+use crate::store::sql::{Connection, OptionalExtension, Type, Value, WriteScope, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
     Page, PageRequest, Store, StoreError, idempotency, user,
@@ -47,55 +47,14 @@ pub struct NewNotification {
     pub id: NotificationId,
     /// The body of the request as it was sent. The payload is rendered from it later.
     pub request: String,
-    /// The target.
-    pub target: Target,
-    /// Only devices with this tag.
-    pub tag: Option<String>,
+    /// The checked request.
+    pub checked: Notification,
     /// The condition that devices must meet, in JSON, with the conditions of segments in place of their names.
     pub audience: Option<String>,
-    /// When it is sent.
-    pub schedule: Schedule,
-    /// `ttl_seconds` of the request.
-    pub ttl_seconds: u32,
-    /// The caller's collapse key: newer notifications with the same key replace this one.
-    pub collapse_key: Option<String>,
-    /// The campaign of the content. The transaction checks that it exists and is active.
-    pub campaign: Option<CampaignRef>,
     /// The poll of the content.
     pub poll: Option<PollDraft>,
-    /// The canary.
-    pub canary: Option<CanaryPlan>,
     /// When the request came in.
     pub at: Timestamp,
-}
-
-impl NewNotification {
-    /// Makes a notification of a checked request. `request` is the body as it was sent, and `condition`
-    /// the condition of its audience.
-    #[must_use]
-    pub fn of(
-        id: NotificationId,
-        request: String,
-        checked: Notification,
-        condition: Option<&Condition>,
-        poll: Option<PollDraft>,
-        at: Timestamp,
-    ) -> Self {
-        Self {
-            id,
-            request,
-            campaign: checked.content.campaign(),
-            target: checked.recipients.target,
-            tag: checked.recipients.tag,
-            audience: condition.map(Condition::to_json),
-            schedule: checked.schedule,
-            ttl_seconds: checked.ttl_seconds,
-            collapse_key: checked.collapse_key,
-            poll,
-            canary: checked.canary,
-            at,
-        }
-    }
 }
 
 /// A poll to be stored with its notification.
@@ -355,30 +314,6 @@ impl Store {
 const NO_CAMPAIGN: &str = "no active campaign has this id";
 const ID_IN_USE: &str = "is in use already";
 
-/// A new row of `notifications`.
-pub(super) struct NotificationRow<'a> {
-    pub(super) id: &'a NotificationId,
-    pub(super) origin: Origin,
-    pub(super) status: NotificationStatus,
-    pub(super) at: Timestamp,
-    /// The due time; `None` for a report and for a notification at a local time.
-    pub(super) due_at: Option<Timestamp>,
-    /// The local time at which each device gets the notification, stored as if it were a time in
-    /// UTC.
-    pub(super) local_time: Option<i64>,
-    pub(super) request: &'a str,
-    pub(super) platforms: i64,
-    pub(super) names_devices: bool,
-    pub(super) tag: Option<&'a str>,
-    /// The condition of the audience in JSON.
-    pub(super) audience: Option<&'a str>,
-    pub(super) ttl_seconds: u32,
-    pub(super) collapse_key: Option<&'a str>,
-    pub(super) campaign: Option<CampaignRef>,
-    pub(super) audience_until: Option<i64>,
-    pub(super) canary: Option<CanaryPlan>,
-}
-
 /// An accept of a notification.
 pub(super) struct AcceptNotification {
     pub(super) app: AppNo,
@@ -401,61 +336,70 @@ impl AcceptNotification {
 }
 
 impl NewNotification {
-    /// The row of the notification, without the end of its audience.
-    pub(super) fn row(&self) -> NotificationRow<'_> {
-        let (due_at, local_time) = match self.schedule {
-            Schedule::Now => (Some(self.at), None),
-            Schedule::At(at) => (Some(at), None),
-            // Each zone has its own due time.
-            Schedule::Local(time) => (None, Some(time.0)),
-        };
-        let is_due = due_at.is_some_and(|due_at| due_at <= self.at);
-        NotificationRow {
-            id: &self.id,
-            origin: Origin::Created,
-            status: if is_due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
-            at: self.at,
-            due_at,
-            local_time,
-            request: &self.request,
-            platforms: platform_bits(&self.target.platforms()),
-            names_devices: matches!(self.target, Target::Devices { .. } | Target::Users { .. }),
-            tag: self.tag.as_deref(),
-            audience: self.audience.as_deref(),
-            ttl_seconds: self.ttl_seconds,
-            collapse_key: self.collapse_key.as_deref(),
-            campaign: self.campaign,
-            audience_until: None,
-            canary: self.canary,
+    /// When it is due; `None` at a local time, since each zone has its own due time.
+    fn due_at(&self) -> Option<Timestamp> {
+        match self.checked.schedule {
+            Schedule::Now => Some(self.at),
+            Schedule::At(at) => Some(at),
+            Schedule::Local(_) => None,
         }
     }
-}
 
-impl NotificationRow<'_> {
-    /// Whether the notification was accepted and is due at once.
+    /// The local time at which each device gets the notification, stored as if it were a time in UTC.
+    fn local_time(&self) -> Option<i64> {
+        match self.checked.schedule {
+            Schedule::Local(time) => Some(time.0),
+            Schedule::Now | Schedule::At(_) => None,
+        }
+    }
+
+    /// Whether it is due at once.
     pub(super) fn is_due(&self) -> bool {
-        self.status == NotificationStatus::Queued
+        self.due_at().is_some_and(|due_at| due_at <= self.at)
     }
 
-    /// The campaign that has to be active.
-    pub(super) fn campaign_id(&self) -> Option<notify_core::CampaignId> {
-        match self.campaign {
-            // The default campaign can change, so it is only resolved when a device asks for
-            // enrichment.
-            None | Some(CampaignRef::Default) => None,
-            Some(CampaignRef::Id(id)) => Some(id),
-        }
-    }
-
-    /// The change that accepting the notification makes.
+    /// The change that accepting it makes.
     pub(super) fn change(&self) -> DeliveryChange {
         // Some zones of a notification at a local time may be due now.
-        if self.is_due() || self.local_time.is_some() {
+        if self.is_due() || self.local_time().is_some() {
             DeliveryChange::NotificationDue
         } else {
             DeliveryChange::NotificationScheduled
         }
     }
+
+    /// The columns of its row, without `audience_until` and `canary`.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        let Notification { recipients, content, .. } = &self.checked;
+        let status =
+            if self.is_due() { NotificationStatus::Queued } else { NotificationStatus::Scheduled };
+        let names_devices =
+            matches!(recipients.target, Target::Devices { .. } | Target::Users { .. });
+        let local_time = self.local_time();
+        vec![
+            ("id", Value::Text(self.id.as_str())),
+            ("origin", Value::Text(Origin::Created.as_str())),
+            ("status", Value::Text(status.as_str())),
+            ("created_at", self.at.as_ms().into()),
+            ("due_at", self.due_at().map(Timestamp::as_ms).into()),
+            ("local_time", local_time.into()),
+            // Zones are first checked at once, since some may be due.
+            ("next_zone_at", local_time.map(|_| self.at.as_ms()).into()),
+            column("request", &self.request),
+            ("platforms", platform_bits(&recipients.target.platforms()).into()),
+            ("names_devices", i64::from(names_devices).into()),
+            column("tag", &recipients.tag),
+            column("audience", &self.audience),
+            column("ttl_seconds", &self.checked.ttl_seconds),
+            column("collapse_key", &self.checked.collapse_key),
+            campaign_column(content),
+        ]
+    }
+}
+
+fn campaign_column(content: &Content) -> Column<'_> {
+    let id = content.campaign_id().map(|id| &id.0.as_bytes()[..]);
+    ("campaign_id", id.map_or(Value::Null(Type::Blob), Value::Blob))
 }
 
 /// Accepts a notification. If the notification is due now and all ids that it names are unknown,
@@ -466,17 +410,19 @@ fn accept(
     new: &NewNotification,
 ) -> Result<Option<u64>, StoreError> {
     let sequence = require_app(tx, app)?;
-    let row = new.row();
-    let is_due = row.is_due();
+    let is_due = new.is_due();
+    let canary = new.checked.canary.map(|plan| serde_json::to_string(&plan)).transpose()?;
+    let mut columns = new.columns();
     // The audience of a later notification is fixed when it becomes due.
-    let row = NotificationRow { audience_until: is_due.then_some(sequence), ..row };
-    let no = insert(tx, app, &row)?;
+    columns.push(("audience_until", is_due.then_some(sequence).into()));
+    columns.push(column("canary", &canary));
+    let no = insert(tx, app, &new.id, new.checked.content.campaign_id(), &columns)?;
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, poll, new.at)?;
     }
-    tx.changed(row.change());
+    tx.changed(new.change());
     // The ids of a later notification may exist when it becomes due.
-    if is_due { count_if_all_unknown(tx, app, &new.target) } else { Ok(None) }
+    if is_due { count_if_all_unknown(tx, app, &new.checked.recipients.target) } else { Ok(None) }
 }
 
 /// The number of ids that a target names, if it names devices and none of them exists.
@@ -509,28 +455,20 @@ fn count_if_all_unknown(
 /// Records a report.
 fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<(), StoreError> {
     require_app(tx, app)?;
-    let no = insert(
-        tx,
-        app,
-        &NotificationRow {
-            id: &new.report.id,
-            origin: Origin::Reported,
-            status: NotificationStatus::Reported,
-            at: new.at,
-            due_at: None,
-            local_time: None,
-            request: &new.request,
-            platforms: platform_bits(&new.report.platforms),
-            names_devices: false,
-            tag: new.report.tag.as_deref(),
-            audience: None,
-            ttl_seconds: 0,
-            collapse_key: None,
-            campaign: new.report.content.campaign(),
-            audience_until: None,
-            canary: None,
-        },
-    )?;
+    let report = &new.report;
+    let columns = [
+        ("id", Value::Text(report.id.as_str())),
+        ("origin", Value::Text(Origin::Reported.as_str())),
+        ("status", Value::Text(NotificationStatus::Reported.as_str())),
+        ("created_at", new.at.as_ms().into()),
+        column("request", &new.request),
+        ("platforms", platform_bits(&report.platforms).into()),
+        ("names_devices", 0.into()),
+        column("tag", &report.tag),
+        ("ttl_seconds", 0.into()),
+        campaign_column(&report.content),
+    ];
+    let no = insert(tx, app, &report.id, report.content.campaign_id(), &columns)?;
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, poll, new.at)?;
     }
@@ -541,56 +479,33 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
 fn insert(
     tx: &WriteTx<'_>,
     app: AppNo,
-    row: &NotificationRow<'_>,
+    id: &NotificationId,
+    campaign: Option<&CampaignId>,
+    columns: &[Column<'_>],
 ) -> Result<NotificationNo, StoreError> {
-    let campaign = row.campaign_id();
-    if let Some(id) = campaign {
+    if let Some(campaign) = campaign {
         let is_active = tx
             .prepare_cached(
                 "select 1 from campaigns where app_no = ?1 and id = ?2 and status = 'active'",
             )?
-            .exists(params![app.0, id.0.as_bytes()])?;
+            .exists(params![app.0, campaign.0.as_bytes()])?;
         if !is_active {
             let mut broken_rules = vec![format!("campaign_id: {NO_CAMPAIGN}")];
-            if number_of(tx, app, row.id)?.is_some() {
+            if number_of(tx, app, id)?.is_some() {
                 broken_rules.push(format!("id: {ID_IN_USE}"));
             }
             StoreError::refused_if(broken_rules)?;
         }
     }
+    let columns = [&[("app_no", app.0.into())], columns].concat();
     let no = tx
-        .prepare_insert(
-            "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
-             local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
-             audience_until, collapse_key, next_zone_at, audience, canary)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-             ?18, ?19)
+        .prepare_insert(&format!(
+            "insert into notifications (no, {}) values (?1, {})
              on conflict (app_no, id) do nothing",
-        )?
-        .insert(
-            app,
-            params![
-                app.0,
-                row.id.as_str(),
-                row.origin.as_str(),
-                row.status.as_str(),
-                row.at.as_ms(),
-                row.due_at.map(Timestamp::as_ms),
-                row.local_time,
-                row.request,
-                row.platforms,
-                row.names_devices,
-                row.tag,
-                row.ttl_seconds,
-                campaign.as_ref().map(|id| id.0.as_bytes()),
-                row.audience_until,
-                row.collapse_key,
-                // Zones are first checked at once, since some may be due.
-                row.local_time.map(|_| row.at.as_ms()),
-                row.audience,
-                row.canary.map(|plan| serde_json::to_string(&plan)).transpose()?,
-            ],
-        )?;
+            names(&columns),
+            placeholders(2, &columns)
+        ))?
+        .insert(app, &values(&columns)[..])?;
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
 }
 

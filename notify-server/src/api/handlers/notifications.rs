@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use notify_core::{
-    CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
+    CampaignRef, Condition, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
     ListNotifications, NewPoll, NoBody, NoQuery, Notification, NotificationCreated, NotificationId,
     NotificationList, NotificationRecord, Platform, ProviderKind, Recipients, Report, Schedule,
     Success, Target, Timestamp,
@@ -33,9 +33,14 @@ pub(crate) async fn create(
     check_payload_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
     audit::set_object(&id);
-    let (request, at) = (ctx.body_text(), ctx.received_at);
-    let condition = condition.as_ref();
-    let accepted = NewNotification::of(id, request, notification, condition, poll, at);
+    let accepted = NewNotification {
+        id,
+        request: ctx.body_text(),
+        checked: notification,
+        audience: condition.as_ref().map(Condition::to_json),
+        poll,
+        at: ctx.received_at,
+    };
     let idempotency_key = ctx.idempotency_key()?;
     let result = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
     if matches!(result, Idempotent::Executed(_)) {
@@ -134,18 +139,11 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn render_context(&self) -> RenderContext<'_> {
-        let ttl_seconds = self.notification.ttl_seconds;
+        let Self { id, app_name, notification, content, due_at, .. } = self;
         RenderContext {
-            id: self.id,
-            app_name: self.app_name,
-            content: &self.content,
             poll_url: self.poll_url.as_deref(),
             poll_answers: self.poll.as_ref().map_or(&[], |poll| poll.answers.as_slice()),
-            priority: self.notification.priority,
-            collapse_key: self.notification.collapse_key.as_deref(),
-            expires_at: (ttl_seconds > 0)
-                .then(|| self.due_at.plus_ms(i64::from(ttl_seconds) * 1_000)),
-            ttl_seconds,
+            ..RenderContext::of(id, app_name, notification, content, *due_at)
         }
     }
 }

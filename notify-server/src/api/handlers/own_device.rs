@@ -1,5 +1,5 @@
-//! The calls for a device that apps (`/device/v1`) and browsers (`/web/v1`) share. The secret of the device proves
-//! that the caller is the device.
+//! The calls that apps (`/device/v1`) and browsers (`/web/v1`) make for their own device. The secret of the device
+//! proves that the caller is the device.
 
 use notify_core::{
     DeviceId, Enrichment, EnrichmentQuery, Event, EventsAccepted, NoQuery, NotificationId,

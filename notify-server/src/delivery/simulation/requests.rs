@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use notify_core::{
-    Canary, CreateNotification, NotificationContent, NotificationId, Platform, ProviderKind,
-    Request,
+    Canary, Condition, CreateNotification, NotificationContent, NotificationId, Platform,
+    ProviderKind, Request,
 };
 
 use super::audiences::AudienceKind;
@@ -177,7 +177,14 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         };
         world.notifications.insert(id.clone(), notification);
     }
-    let new = NewNotification::of(draft.id, body, valid, condition.as_ref(), None, at);
+    let new = NewNotification {
+        id: draft.id,
+        request: body,
+        checked: valid,
+        audience: condition.as_ref().map(Condition::to_json),
+        poll: None,
+        at,
+    };
     let done = process.store.accept_notification(app, new, None).await;
     let done = process.record_response(&format!("notify {id}"), done);
     let mut world = lock(&process.world);

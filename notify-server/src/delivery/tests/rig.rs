@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use notify_core::{
-    AppId, CreateNotification, DeviceId, NewApp, NotificationId, NotificationRecord, Platform,
-    ProviderKind, ProviderStatus, RegisterDevice, Request, ServiceView, Tag, TagType, Timestamp,
+    AppId, Condition, CreateNotification, DeviceId, NewApp, NotificationId, NotificationRecord,
+    Platform, ProviderKind, ProviderStatus, RegisterDevice, Request, ServiceView, Tag, TagType,
+    Timestamp,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -519,7 +520,14 @@ impl Rig {
         let body = serde_json::to_string(&request).unwrap();
         let valid = request.validate(now).unwrap();
         let condition = valid.recipients.condition(&|_| None).unwrap();
-        let new = NewNotification::of(id.clone(), body, valid, condition.as_ref(), None, now);
+        let new = NewNotification {
+            id: id.clone(),
+            request: body,
+            checked: valid,
+            audience: condition.as_ref().map(Condition::to_json),
+            poll: None,
+            at: now,
+        };
         self.store.accept_notification(self.app, new, None).await?;
         Ok(id)
     }

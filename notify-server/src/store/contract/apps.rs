@@ -343,7 +343,7 @@ async fn listeners_are_called_before_the_write_returns(store: &Store) {
     fixtures::accepted(store, app, fixtures::broadcast(&[notify_core::Platform::Ios])).await;
     assert_eq!(changes.take(), [Change::Delivery(DeliveryChange::NotificationDue)]);
     let mut later = fixtures::broadcast(&[notify_core::Platform::Ios]);
-    later.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
+    later.checked.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
     let later = fixtures::accepted(store, app, later).await;
     assert_eq!(changes.take(), [Change::Delivery(DeliveryChange::NotificationScheduled)]);
     store.cancel_notification(app, later.clone(), NOW).await.unwrap();

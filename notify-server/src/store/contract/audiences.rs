@@ -208,7 +208,9 @@ async fn every_way_to_find_an_audience_finds_the_same_devices(store: &Store) {
                     expected.push(device.device_id.as_str());
                 }
             }
-            let new = NewNotification { tag: tag.map(str::to_owned), ..to_audience(&audience) };
+            let new = fixtures::with(to_audience(&audience), |checked| {
+                checked.recipients.tag = tag.map(str::to_owned);
+            });
             let dispatch = fixtures::dispatch(store, app, new).await;
             for batch in [1, 7, 1_000] {
                 let keys = read(store, &dispatch, batch).await;

@@ -140,8 +140,8 @@ async fn default_campaign_cannot_be_disabled_or_deleted(store: &Store) {
 async fn referenced_campaign_cannot_be_deleted(store: &Store) {
     let app = fixtures::app(store).await;
     let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
-    let mut new = fixtures::broadcast(&[notify_core::Platform::Ios]);
-    new.campaign = Some(CampaignRef::Id(named));
+    let new = fixtures::broadcast(&[notify_core::Platform::Ios]);
+    let new = fixtures::with_campaign(CampaignRef::Id(named), new);
     fixtures::accepted(store, app, new).await;
     assert!(refusal(store.delete_campaign(app, named).await).starts_with("id: "));
     store.delete_campaign(app, free).await.unwrap();

@@ -23,7 +23,9 @@ fn plan(then: CanaryThen) -> CanaryPlan {
 
 /// A message to every Android device with this canary.
 fn to_android(then: CanaryThen) -> NewNotification {
-    NewNotification { canary: Some(plan(then)), ..fixtures::broadcast(&[Platform::Android]) }
+    fixtures::with(fixtures::broadcast(&[Platform::Android]), |checked| {
+        checked.canary = Some(plan(then));
+    })
 }
 
 /// Starts a notification with a canary of half of the devices. Returns the dispatches of the canary and of
@@ -60,7 +62,9 @@ async fn canary_and_rest_share_the_audience_and_the_rest_waits(store: &Store) {
     let scanned = to_android(CanaryThen::Continue);
     let names: Vec<String> = (0..40).map(|number| format!("d{number:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let named = NewNotification { canary: scanned.canary, ..fixtures::direct(&names, &[]) };
+    let named = fixtures::with(fixtures::direct(&names, &[]), |checked| {
+        checked.canary = scanned.checked.canary;
+    });
     for new in [scanned, named] {
         let (canary, rest) = started(store, app, new).await;
         assert_eq!((canary.portion, rest.portion), (Portion::Canary(50), Portion::Rest(50)));

@@ -298,8 +298,8 @@ async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
         ),
     ] {
         let mut new = fixtures::direct(&["d000", "d002"], &[]);
-        new.tag = Some("vip".into());
-        new.schedule = send_at.map_or(Schedule::Now, Schedule::At);
+        new.checked.recipients.tag = Some("vip".into());
+        new.checked.schedule = send_at.map_or(Schedule::Now, Schedule::At);
         let notification = fixtures::accepted(store, app, new).await;
         store.start_due(NOW, 10).await.unwrap();
         for ((device, named, tagged), progress) in
@@ -344,7 +344,7 @@ impl NewTagged<'_> {
             fixtures::tagged(store, app, device, self.tag, true).await;
         }
         let mut new = fixtures::broadcast(&[Platform::Android]);
-        new.tag = Some(self.tag.to_owned());
+        new.checked.recipients.tag = Some(self.tag.to_owned());
         fixtures::dispatch(store, app, new).await
     }
 }

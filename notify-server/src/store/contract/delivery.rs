@@ -16,7 +16,7 @@ async fn due_notifications_start_oldest_first_within_the_limit(store: &Store) {
     let mut ids = Vec::new();
     for after in [300, 100, 200, 9_000] {
         let mut new = fixtures::broadcast(&[Platform::Android]);
-        new.schedule = Schedule::At(NOW.plus_ms(after));
+        new.checked.schedule = Schedule::At(NOW.plus_ms(after));
         ids.push(fixtures::accepted(store, app, new).await);
     }
     assert_eq!(store.start_due(NOW, 10).await.unwrap(), (vec![], false));
@@ -45,7 +45,7 @@ async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     let mut ids = Vec::new();
     for app in [second, first, second, first] {
         let mut new = fixtures::broadcast(&[Platform::Android]);
-        new.schedule = Schedule::At(due);
+        new.checked.schedule = Schedule::At(due);
         ids.push(fixtures::accepted(store, app, new).await);
     }
     let mut made = Vec::new();
@@ -70,7 +70,7 @@ async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
 async fn audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
-    later.schedule = Schedule::At(NOW.plus_ms(1));
+    later.checked.schedule = Schedule::At(NOW.plus_ms(1));
     let later = fixtures::accepted(store, app, later).await;
     fixtures::registered(store, app, android("early")).await;
     let at_once = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
@@ -195,7 +195,7 @@ async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
     let mut with_poll = fixtures::direct(&["d000"], &[]);
     with_poll.poll = Some(fixtures::poll());
     let mut tagged = fixtures::direct(&["d000"], &[]);
-    tagged.tag = Some("sports".into());
+    tagged.checked.recipients.tag = Some("sports".into());
     let cases = [
         ("two devices", fixtures::direct(&["d000", "d001"], &[]), 1),
         ("two platforms", fixtures::direct(&["d000"], &["phone"]), 2),
@@ -252,7 +252,7 @@ async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     fixtures::tagged(store, app, "d003", "vip", false).await;
     fixtures::tagged(store, app, "d005", "vip", true).await;
     let mut new = fixtures::broadcast(&[Platform::Android]);
-    new.tag = Some("vip".into());
+    new.checked.recipients.tag = Some("vip".into());
     let dispatch = fixtures::dispatch(store, app, new).await;
     assert_eq!(dispatch.source, AudienceSource::Tag("vip".into()));
     let slice = store.read_batch(&dispatch, dispatch.cursor, 2).await.unwrap();
@@ -261,7 +261,7 @@ async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     let rest = store.read_batch(&dispatch, slice.to, 2).await.unwrap();
     assert_eq!((rest.devices.len(), rest.to, rest.end), (1, dispatch.until, true));
     let mut named = fixtures::direct(&["d000", "d001", "d003"], &[]);
-    named.tag = Some("vip".into());
+    named.checked.recipients.tag = Some("vip".into());
     let named = fixtures::dispatch(store, app, named).await;
     let slice = store.read_batch(&named, named.cursor, 10).await.unwrap();
     let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();

@@ -40,7 +40,7 @@ async fn many_requests(
 ) -> NotificationId {
     let mut last = None;
     for _ in 0..=REQUESTS_PER_SLICE {
-        let new = NewNotification { schedule: Schedule::At(LATER), ..request() };
+        let new = fixtures::at_schedule(Schedule::At(LATER), request());
         last = Some(fixtures::accepted(store, app, new).await);
     }
     last.unwrap()
@@ -87,8 +87,7 @@ async fn an_id_in_many_requests_is_gone_at_once_and_removed_in_slices(store: &St
     fixtures::registered(store, app, android("d000")).await;
     let facts = store.delivery_facts(app, last.clone(), id("d000")).await.unwrap();
     assert!(!facts.device.is_named);
-    let later = Schedule::At(LATER);
-    let new = NewNotification { schedule: later, ..fixtures::direct(&["d000"], &[]) };
+    let new = fixtures::at_schedule(Schedule::At(LATER), fixtures::direct(&["d000"], &[]));
     let newer = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(LATER, 2_000).await.unwrap();
     let mut named = Vec::new();

@@ -1,9 +1,9 @@
 //! Builders of valid values; a check changes the fields it is about.
 
 use notify_core::{
-    AppId, Content, DeviceDetails, DeviceId, Endpoint, KeyId, Message, NewApp, NewPoll,
-    NotificationId, Platform, PollLayout, ProviderKind, Registration, Report, Schedule, Tag,
-    TagType, Target, Timestamp,
+    AppId, CampaignRef, Content, CreateNotification, DeviceDetails, DeviceId, Endpoint, KeyId,
+    Message, NewApp, NewPoll, Notification, NotificationId, Platform, PollLayout, ProviderKind,
+    Registration, Report, Request, Schedule, Tag, TagType, Timestamp,
 };
 use uuid::Uuid;
 
@@ -141,50 +141,57 @@ pub(crate) fn next_page(limit: u32, cursor: Option<String>) -> PageRequest {
 
 /// A message to every device of these platforms.
 pub(crate) fn broadcast(platforms: &[Platform]) -> NewNotification {
-    let names: Vec<&str> = platforms.iter().map(|platform| platform.as_str()).collect();
-    let request = serde_json::json!({"text": "Hello", "platforms": names}).to_string();
-    notification(Target::Platforms(platforms.to_vec()), request)
+    notification(&serde_json::json!({"text": "Hello", "platforms": platforms}))
 }
 
 /// A message to these devices.
 pub(crate) fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
-    let request = serde_json::json!({
+    notification(&serde_json::json!({
         "text": "Hello", "android_device_ids": android, "ios_device_ids": ios
-    });
-    let ids = |ids: &[&str]| ids.iter().map(|text| id(text)).collect();
-    notification(
-        Target::Devices { android: ids(android), ios: ids(ios), any: Vec::new() },
-        request.to_string(),
-    )
+    }))
 }
 
 /// A message to these devices of any platform and these of Android.
 pub(crate) fn to_any(any: &[&str], android: &[&str]) -> NewNotification {
-    let request = serde_json::json!({
+    notification(&serde_json::json!({
         "text": "Hello", "android_device_ids": android, "device_ids": any
-    });
-    let ids = |ids: &[&str]| ids.iter().map(|text| id(text)).collect();
-    notification(
-        Target::Devices { android: ids(android), ios: Vec::new(), any: ids(any) },
-        request.to_string(),
-    )
+    }))
 }
 
-fn notification(target: Target, request: String) -> NewNotification {
+/// A notification of a request. It expires after ten minutes, whatever the request says.
+pub(crate) fn notification(request: &serde_json::Value) -> NewNotification {
+    let request = request.to_string();
+    let checked = CreateNotification::parse(request.as_bytes(), NOW).unwrap();
     NewNotification {
         id: NotificationId::from(Uuid::now_v7()),
+        checked: Notification { ttl_seconds: 600, ..checked },
         request,
-        target,
-        tag: None,
         audience: None,
-        schedule: Schedule::Now,
-        ttl_seconds: 600,
-        collapse_key: None,
-        campaign: None,
         poll: None,
-        canary: None,
         at: NOW,
     }
+}
+
+/// A notification whose checked request is changed. Its text stays.
+pub(crate) fn with(
+    mut new: NewNotification,
+    change: impl FnOnce(&mut Notification),
+) -> NewNotification {
+    change(&mut new.checked);
+    new
+}
+
+/// A notification with a campaign.
+pub(crate) fn with_campaign(campaign: CampaignRef, new: NewNotification) -> NewNotification {
+    with(new, |checked| match &mut checked.content {
+        Content::Message(message) => message.campaign = Some(campaign),
+        Content::Poll(_) => panic!("a poll has no campaign"),
+    })
+}
+
+/// A notification at another time.
+pub(crate) fn at_schedule(schedule: Schedule, new: NewNotification) -> NewNotification {
+    with(new, |checked| checked.schedule = schedule)
 }
 
 /// A report of a message to Android.

@@ -98,7 +98,7 @@ async fn unfinished_and_recent_notifications_stay(store: &Store) {
     let app = fixtures::app(store).await;
     let (done, _) = ended(store, app).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
-    later.schedule = Schedule::At(LATER);
+    later.checked.schedule = Schedule::At(LATER);
     let scheduled = fixtures::accepted(store, app, later).await;
     let open = fixtures::android_dispatch(store, app).await;
     let (_, page) = fixtures::whole_page(store, &open).await;

@@ -65,7 +65,7 @@ async fn ids_of_any_platform_resolve_to_their_zones(store: &Store) {
     east.utc_offset_minutes = 60;
     fixtures::registered(store, app, east).await;
     let mut new = fixtures::to_any(&["d000", "east", "ghost"], &[]);
-    new.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
+    new.checked.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
     let id_of = fixtures::accepted(store, app, new).await;
     let mut reached = Vec::new();
     for at in [NOW, NOW.plus_ms(3_600_000), NOW.plus_ms(7_200_000)] {
@@ -124,7 +124,7 @@ async fn notification_without_known_devices_reports_it(store: &Store) {
     }
     // The ids of a later notification may exist when it becomes due.
     let mut later = fixtures::to_any(&["ghost"], &[]);
-    later.schedule = Schedule::At(NOW.plus_ms(1));
+    later.checked.schedule = Schedule::At(NOW.plus_ms(1));
     let created = fixtures::now(store.accept_notification(app, later, None).await.unwrap());
     assert_eq!(created.unknown, None);
 }

@@ -10,9 +10,7 @@ use uuid::Uuid;
 use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::notification::NOTIFICATIONS_SCANNED_MAX;
-use crate::store::{
-    AppNo, Checkpoint, DeviceOutcome, NewNotification, Operation, Outcome, PageRequest, Store,
-};
+use crate::store::{AppNo, Checkpoint, DeviceOutcome, Operation, Outcome, PageRequest, Store};
 
 async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -51,11 +49,8 @@ async fn notification_id_is_unique_within_an_application(store: &Store) {
 async fn accepting_requires_an_active_campaign(store: &Store) {
     let app = fixtures::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
-    let naming = |campaign| {
-        let mut new = fixtures::broadcast(&[Platform::Ios]);
-        new.campaign = Some(campaign);
-        new
-    };
+    let naming =
+        |campaign| fixtures::with_campaign(campaign, fixtures::broadcast(&[Platform::Ios]));
     fixtures::accepted(store, app, naming(CampaignRef::Id(campaign))).await;
     fixtures::accepted(store, app, naming(CampaignRef::Default)).await;
     let disabled = notify_core::CampaignStatus::Disabled;
@@ -111,7 +106,7 @@ async fn notifications_are_listed_by_status(store: &Store) {
     for number in 0..3 {
         let later = || {
             let schedule = Schedule::At(NOW.plus_ms(1_000));
-            NewNotification { schedule, ..fixtures::broadcast(&[Platform::Ios]) }
+            fixtures::at_schedule(schedule, fixtures::broadcast(&[Platform::Ios]))
         };
         let scheduled = fixtures::accepted(store, app, later()).await;
         expected.push((NotificationStatus::Scheduled, scheduled));
@@ -313,7 +308,7 @@ async fn page_of_large_requests_ends_early(store: &Store) {
 async fn canceling_before_the_start_ends_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Ios]);
-    later.schedule = Schedule::At(NOW.plus_ms(60_000));
+    later.checked.schedule = Schedule::At(NOW.plus_ms(60_000));
     for new in [fixtures::broadcast(&[Platform::Ios]), later] {
         let id = fixtures::accepted(store, app, new).await;
         store.cancel_notification(app, id.clone(), NOW).await.unwrap();

@@ -222,7 +222,7 @@ async fn removing_a_tag_does_not_shift_outcomes(store: &Store) {
         fixtures::tagged(store, app, device, "vip", true).await;
     }
     let mut new = fixtures::broadcast(&[Platform::Android]);
-    new.tag = Some("vip".into());
+    new.checked.recipients.tag = Some("vip".into());
     let dispatch = fixtures::dispatch(store, app, new).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let first =

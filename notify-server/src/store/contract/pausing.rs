@@ -10,8 +10,8 @@ use super::fixtures::{self, INSTANCE, NOW};
 use super::webhooks::{claimed, webhook};
 use super::{is_unknown, refusal};
 use crate::store::{
-    AppNo, Checkpoint, InstanceId, Intervention, NewNotification, PageClaim, RetryClaim,
-    RetryOutcome, RetryResult, Store, StoreError,
+    AppNo, Checkpoint, InstanceId, Intervention, PageClaim, RetryClaim, RetryOutcome, RetryResult,
+    Store, StoreError,
 };
 
 /// When the notifications of the fixtures expire, whose `ttl_seconds` is 600.
@@ -132,7 +132,9 @@ async fn one_that_falls_due_while_paused_is_started_and_waits(store: &Store) {
     let due_at = NOW.plus_ms(60_000);
     for (ttl_seconds, until) in [(60, 120_000), (0, 60_000 + i64::from(TTL_SECONDS_MAX) * 1_000)] {
         let schedule = Schedule::At(due_at);
-        let later = NewNotification { schedule, ttl_seconds, ..fixtures::direct(&["d000"], &[]) };
+        let later = fixtures::with(fixtures::direct(&["d000"], &[]), |checked| {
+            (checked.schedule, checked.ttl_seconds) = (schedule, ttl_seconds);
+        });
         let id = fixtures::accepted(store, app, later).await;
         pause(store, app, &id).await;
         let (started, _) = store.start_due(due_at, 10).await.unwrap();

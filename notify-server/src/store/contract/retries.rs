@@ -222,9 +222,10 @@ async fn agenda_contains_lanes_with_due_retries(store: &Store) {
 async fn later_notification_with_the_same_key_overtakes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
-    let with_key = |key: &str| crate::store::NewNotification {
-        collapse_key: Some(key.to_owned()),
-        ..fixtures::broadcast(&[Platform::Android])
+    let with_key = |key: &str| {
+        fixtures::with(fixtures::broadcast(&[Platform::Android]), |checked| {
+            checked.collapse_key = Some(key.to_owned());
+        })
     };
     let old = fixtures::dispatch(store, app, with_key("score")).await;
     let (keys, _) = fixtures::whole_page(store, &old).await;
@@ -322,7 +323,7 @@ async fn claimed_retries_have_their_devices(store: &Store) {
         fixtures::tagged(store, app, device, "vip", true).await;
     }
     let mut tagged = fixtures::broadcast(&[Platform::Android]);
-    tagged.tag = Some("vip".into());
+    tagged.checked.recipients.tag = Some("vip".into());
     for new in [tagged, fixtures::broadcast(&[Platform::Android])] {
         let dispatch = fixtures::dispatch(store, app, new).await;
         let (keys, page) = fixtures::whole_page(store, &dispatch).await;

@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::{
     ATTRIBUTES_MAX, AttributeChanges, AttributeValue, Counts, Endpoint, LocalTime, NotificationId,
-    NotificationUser, Registration, Schedule, Target, USERS_DEVICES_MAX, User, UserCounts, UserId,
+    NotificationUser, Registration, Schedule, USERS_DEVICES_MAX, User, UserCounts, UserId,
     UserState,
 };
 
@@ -31,12 +31,7 @@ pub(super) fn set(name: &str, value: impl Into<AttributeValue>) -> AttributeChan
 
 /// A notification to users on all platforms.
 pub(super) fn to_users(ids: &[&str]) -> NewNotification {
-    let request = serde_json::json!({ "text": "Hello", "user_ids": ids }).to_string();
-    let target = Target::Users {
-        ids: ids.iter().map(|text| user(text)).collect(),
-        platforms: notify_core::Platform::ALL.to_vec(),
-    };
-    NewNotification { target, request, ..fixtures::direct(&[], &[]) }
+    fixtures::notification(&serde_json::json!({ "text": "Hello", "user_ids": ids }))
 }
 
 async fn logged_in(store: &Store, app: AppNo, device: &str, as_user: &str) {
@@ -254,7 +249,7 @@ async fn unknown_users_are_counted_at_acceptance(store: &Store) {
     }
     // Before it is due, all are pending.
     let mut later = to_users(&["ada", "ghost"]);
-    later.schedule = Schedule::At(NOW.plus_ms(1_000));
+    later.checked.schedule = Schedule::At(NOW.plus_ms(1_000));
     let later = fixtures::accepted(store, app, later).await;
     let record = store.notification(app, later).await.unwrap();
     let users = UserCounts { named: 2, pending: 2, ..UserCounts::default() };
@@ -273,7 +268,7 @@ async fn users_get_a_notification_in_the_zones_of_their_devices(store: &Store) {
     }
     fixtures::registered(store, app, fixtures::android("late")).await;
     let mut new = to_users(&["ada", "late"]);
-    new.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
+    new.checked.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
     let notification = fixtures::accepted(store, app, new).await;
     let mut targeted = 0;
     // A user who is created later is a different user, even if the request contains the id.

@@ -30,7 +30,7 @@ async fn a_notification_is_work_from_its_due_time_to_its_last_outcome(store: &St
     idle_until(store, NOW, None).await;
     fixtures::devices(store, app, 2).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
-    later.schedule = Schedule::At(SECOND);
+    later.checked.schedule = Schedule::At(SECOND);
     fixtures::accepted(store, app, later).await;
     idle_until(store, NOW, Some(SECOND)).await;
     assert!(busy(store, SECOND).await, "it is due");

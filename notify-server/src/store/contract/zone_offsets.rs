@@ -144,11 +144,9 @@ async fn one_server_corrects_offsets(store: &Store) {
 }
 
 fn at_local(time: &str) -> NewNotification {
-    NewNotification {
-        schedule: Schedule::Local(LocalTime(at(time).0)),
-        at: summer(),
-        ..fixtures::broadcast(&[Platform::Android])
-    }
+    let schedule = Schedule::Local(LocalTime(at(time).0));
+    let new = fixtures::at_schedule(schedule, fixtures::broadcast(&[Platform::Android]));
+    NewNotification { at: summer(), ..new }
 }
 
 /// The dispatches that start at a time.

@@ -3,7 +3,10 @@
 
 use notify_core::{DeviceDetails, Timestamp};
 
-use crate::store::sql::{Connection, params};
+use crate::store::sql::columns::{
+    Column, assignments, column, names, placeholders, replacements, values,
+};
+use crate::store::sql::{Connection, Value};
 use crate::store::{DeviceKey, StoreError};
 
 /// The fields of a registration that conditions compare.
@@ -22,31 +25,35 @@ impl ConditionFields {
         let DeviceDetails { country, language, app_version, os_version, .. } = details;
         Self { country, language, app_version, os_version, timezone }
     }
+
+    pub(in crate::store) fn columns(&self) -> [Column<'_>; 5] {
+        [
+            column("country", &self.country),
+            column("language", &self.language),
+            column("app_version", &self.app_version),
+            column("os_version", &self.os_version),
+            column("timezone", &self.timezone),
+        ]
+    }
 }
 
-/// Replaces the fields of a registered device, which has a row since its first registration or since
-/// migration 17. Does not change its user.
+/// Replaces the fields of a registered device. Does not change its user.
 pub(super) fn replace(
     tx: &Connection,
     key: DeviceKey,
     fields: &ConditionFields,
     registered_at: Timestamp,
 ) -> Result<(), StoreError> {
+    let columns = fields.columns();
+    let mut parameters: Vec<Value<'_>> = vec![key.0.into(), registered_at.as_ms().into()];
+    parameters.extend(values(&columns));
     // Cheaper than an insert that resolves its conflict.
     let replaced = tx
-        .prepare_cached(
-            "update device_fields set country = ?2, language = ?3, app_version = ?4, os_version = ?5,
-             timezone = ?6, registered_at = max(registered_at, ?7) where key = ?1",
-        )?
-        .execute(params![
-            key.0,
-            fields.country,
-            fields.language,
-            fields.app_version,
-            fields.os_version,
-            fields.timezone,
-            registered_at.as_ms(),
-        ])?;
+        .prepare_cached(&format!(
+            "update device_fields set {}, registered_at = max(registered_at, ?2) where key = ?1",
+            assignments(3, &columns)
+        ))?
+        .execute(&parameters[..])?;
     debug_assert_eq!(replaced, 1, "every device has fields");
     Ok(())
 }
@@ -60,23 +67,20 @@ pub(super) fn write(
     created_at: Timestamp,
     registered_at: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into device_fields (key, country, language, app_version, os_version, timezone,
-         created_at, registered_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-         on conflict (key) do update set country = excluded.country,
-         language = excluded.language, app_version = excluded.app_version,
-         os_version = excluded.os_version, timezone = excluded.timezone,
+    let mut columns: Vec<Column<'_>> = vec![
+        ("key", key.0.into()),
+        ("created_at", created_at.as_ms().into()),
+        ("registered_at", registered_at.as_ms().into()),
+    ];
+    let replaced = fields.columns();
+    columns.extend(replaced);
+    tx.prepare_cached(&format!(
+        "insert into device_fields ({}) values ({}) on conflict (key) do update set {},
          registered_at = max(device_fields.registered_at, excluded.registered_at)",
-    )?
-    .execute(params![
-        key.0,
-        fields.country,
-        fields.language,
-        fields.app_version,
-        fields.os_version,
-        fields.timezone,
-        created_at.as_ms(),
-        registered_at.as_ms(),
-    ])?;
+        names(&columns),
+        placeholders(1, &columns),
+        replacements("excluded", &replaced)
+    ))?
+    .execute(&values(&columns)[..])?;
     Ok(())
 }

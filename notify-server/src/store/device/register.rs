@@ -9,10 +9,11 @@ use crate::store::device::row::{
     DeviceRow, DeviceUpsert, address_hash, address_space, by_id, key_by_id,
 };
 use crate::store::device::{fields, inbound, tags};
+use crate::store::sql::columns::{assignments, names, placeholders, values};
 use crate::store::sql::error::internal;
-use crate::store::sql::row::{env_code, require_app};
+use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{Connection, OptionalExtension, Value, params, value};
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, MovedAddress, NewBrowser, REGISTRATION_WRITTEN_EVERY_MS,
     SEQUENCE_MAX, StoreError, SubscribedBrowser, erased_ids, user,
@@ -127,30 +128,21 @@ struct NewRow {
 /// Writes a new row.
 fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), StoreError> {
     let NewRow { key, displaced, created_at, registered_at } = row;
-    let stored = &wanted.fields;
-    tx.prepare_cached(
-        "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at,
-         last_inbound_at, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-    )?
-    .execute(params![
-        key.0,
-        key.app().0,
-        wanted.device_id.as_str(),
-        stored.address,
-        wanted.address_hash,
-        stored.ios_env.map(env_code),
-        stored.push_disabled,
-        stored.utc_offset_minutes,
-        stored.details,
-        stored.p256dh,
-        stored.auth,
-        displaced.as_ref().map(|displaced| displaced.from.0),
-        displaced.as_ref().map(|displaced| displaced.at.as_ms()),
-        displaced.as_ref().and_then(|displaced| displaced.last_inbound_at),
-        created_at.as_ms(),
-    ])?;
+    let displaced = displaced.as_ref();
+    let mut columns = vec![("key", key.0.into()), ("app_no", key.app().0.into())];
+    columns.extend(wanted.columns());
+    columns.extend([
+        ("moved_from", displaced.map(|displaced| displaced.from.0).into()),
+        ("moved_at", displaced.map(|displaced| displaced.at.as_ms()).into()),
+        ("last_inbound_at", displaced.and_then(|displaced| displaced.last_inbound_at).into()),
+        ("created_at", created_at.as_ms().into()),
+    ]);
+    tx.prepare_cached(&format!(
+        "insert into devices ({}) values ({})",
+        names(&columns),
+        placeholders(1, &columns)
+    ))?
+    .execute(&values(&columns)[..])?;
     fields::write(tx, *key, &wanted.condition_fields, *created_at, *registered_at)?;
     inbound::mark_unverified(tx, *key, *registered_at)
 }
@@ -185,21 +177,17 @@ fn replace(
         tx.prepare_cached("update devices set dead_reason = null, dead_at = null where key = ?1")?
             .execute([key.0])?;
     }
-    tx.prepare_cached(
-        "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
-         auth = ?6,
-         zone_changed_at = case when utc_offset_minutes = ?3 then zone_changed_at else ?7 end
+    let columns = [&stored.states()[..], &stored.texts()].concat();
+    let mut parameters: Vec<Value<'_>> =
+        vec![key.0.into(), value(&stored.utc_offset_minutes), at.as_ms().into()];
+    parameters.extend(values(&columns));
+    tx.prepare_cached(&format!(
+        "update devices set {},
+         zone_changed_at = case when utc_offset_minutes = ?2 then zone_changed_at else ?3 end
          where key = ?1",
-    )?
-    .execute(params![
-        key.0,
-        stored.ios_env.map(env_code),
-        stored.utc_offset_minutes,
-        stored.details,
-        stored.p256dh,
-        stored.auth,
-        at.as_ms()
-    ])?;
+        assignments(4, &columns)
+    ))?
+    .execute(&parameters[..])?;
     fields::replace(tx, key, &wanted.condition_fields, at)?;
     let enabled = !stored.push_disabled && (clears_report || !row.dead);
     counts::apply_change(

@@ -10,9 +10,10 @@ use notify_core::{
 use serde::Serializer;
 
 use crate::store::device::ConditionFields;
-use crate::store::sql::row::{env_of, unexpected_value};
+use crate::store::sql::columns::{Column, column};
+use crate::store::sql::row::{env_code, env_of, unexpected_value};
 use crate::store::sql::{
-    self, Connection, NUMBERS, OptionalExtension, Row, TEXTS, Type, list_of, params,
+    self, Connection, NUMBERS, OptionalExtension, Row, TEXTS, Type, Value, list_of, params,
 };
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
@@ -63,7 +64,40 @@ pub(in crate::store) const REGISTERED: &str = "f.registered_at";
 /// The tables of a device.
 pub(in crate::store) const DEVICES: &str = "devices d left join device_fields f on f.key = d.key";
 
+impl Fields {
+    /// The texts on which no index and no counter depends.
+    pub(in crate::store) fn texts(&self) -> [Column<'_>; 3] {
+        [
+            column("details", &self.details),
+            column("p256dh", &self.p256dh),
+            column("auth", &self.auth),
+        ]
+    }
+
+    /// The fields whose changes have effects on other rows, without the address and `push_disabled`, which have
+    /// statements of their own.
+    pub(in crate::store) fn states(&self) -> [Column<'_>; 2] {
+        [
+            ("ios_env", self.ios_env.map(env_code).into()),
+            column("utc_offset_minutes", &self.utc_offset_minutes),
+        ]
+    }
+}
+
 impl DeviceUpsert {
+    /// The columns of the row that a registration gives.
+    pub(in crate::store) fn columns(&self) -> Vec<Column<'_>> {
+        let mut columns = vec![
+            ("device_id", Value::Text(self.device_id.as_str())),
+            column("address", &self.fields.address),
+            column("address_hash", &self.address_hash),
+            column("push_disabled", &self.fields.push_disabled),
+        ];
+        columns.extend(self.fields.states());
+        columns.extend(self.fields.texts());
+        columns
+    }
+
     /// The answer to the registration.
     pub(in crate::store) fn registered(&self) -> DeviceRegistered {
         DeviceRegistered::new(&self.device_id, self.user.as_ref())

@@ -123,7 +123,7 @@ pub(in crate::store) struct Session {
     pub(super) client: Client,
     statements: RefCell<Statements>,
     /// The prepared statements of sets, by their text.
-    set_statements: RefCell<HashMap<&'static str, Statement>>,
+    set_statements: RefCell<HashMap<String, Statement>>,
     state: Cell<State>,
     /// SQL that is sent together with the next savepoint or commit, to save a round trip.
     pending_sql: Cell<&'static str>,
@@ -266,14 +266,14 @@ impl Session {
     /// types of its parameters.
     pub(super) fn query_set(
         &self,
-        sql: &'static str,
+        sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
         let statement = self.prepared_set(sql)?;
         self.query_blocking(self.client.query(&statement, parameters))
     }
 
-    fn prepared_set(&self, sql: &'static str) -> Result<Statement> {
+    fn prepared_set(&self, sql: &str) -> Result<Statement> {
         let prepared = self.set_statements.borrow().get(sql).cloned();
         if let Some(statement) = prepared {
             return Ok(statement);
@@ -281,7 +281,7 @@ impl Session {
         #[cfg(test)]
         super::tests::plans::record(sql);
         let statement = self.query_blocking(self.client.prepare(sql))?;
-        self.set_statements.borrow_mut().insert(sql, statement.clone());
+        self.set_statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 
@@ -337,7 +337,7 @@ impl Session {
     pub(super) fn begin_set(
         &self,
         scope: WriteScope,
-        sql: &'static str,
+        sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<SetBegin> {
         let lock = self.prepared_set(&LOCK_SHARED)?;

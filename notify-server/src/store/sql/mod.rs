@@ -3,6 +3,7 @@
 
 pub(super) mod answer;
 pub(super) mod caller;
+pub(super) mod columns;
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fault;

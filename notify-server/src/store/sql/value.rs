@@ -21,6 +21,18 @@ pub(in crate::store) enum Value<'v> {
     Blob(&'v [u8]),
 }
 
+impl From<Option<i64>> for Value<'_> {
+    fn from(number: Option<i64>) -> Self {
+        number.map_or(Self::Null(Type::Integer), Self::Integer)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
 impl Value<'_> {
     /// The type for which a statement is prepared.
     pub(in crate::store) fn kind(&self) -> Type {

@@ -310,8 +310,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     fixtures::accepted(&store, going, fixtures::broadcast(&[Platform::Android])).await;
     let later = fixtures::NOW.plus_ms(3_600_000);
     let schedule = notify_core::Schedule::At(later);
-    let new =
-        crate::store::NewNotification { schedule, ..fixtures::broadcast(&[Platform::Android]) };
+    let new = fixtures::at_schedule(schedule, fixtures::broadcast(&[Platform::Android]));
     fixtures::accepted(&store, staying, new).await;
     store
         .write(Operation::Check, move |tx| {

@@ -6,9 +6,11 @@ use std::collections::{HashMap, HashSet};
 
 use notify_core::{NotificationCreated, Platform, Target, Timestamp, UserId};
 
-use super::{SetKind, SetTx, WriteSet, column, place_of};
+use super::arrays::Arrays;
+use super::{SetKind, SetTx, WriteSet, place_of};
 use crate::store::idempotency::EXPIRED_DELETED_MAX;
-use crate::store::notification::{AcceptNotification, NotificationRow};
+use crate::store::notification::AcceptNotification;
+use crate::store::sql::columns::{names, names_of};
 use crate::store::sql::row::count;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, WriteScope, params};
@@ -28,7 +30,10 @@ impl WriteSet for AcceptNotification {
 
     fn fits(&self) -> bool {
         let new = &self.notification;
-        new.poll.is_none() && new.canary.is_none() && count_ids(&new.target) <= IDS_MAX
+        let checked = &new.checked;
+        new.poll.is_none()
+            && checked.canary.is_none()
+            && count_ids(&checked.recipients.target) <= IDS_MAX
     }
 
     fn write_alone(&self, tx: &mut WriteTx<'_>) -> Result<Self::Answer, StoreError> {
@@ -42,14 +47,12 @@ impl WriteSet for AcceptNotification {
         let known = accepts_with_known_ids(tx, accepts)?;
         let mut rows = Vec::with_capacity(accepts.len());
         for (place, accept) in accepts.iter().enumerate() {
-            let row = accept.notification.row();
-            let ids = count_ids(&accept.notification.target) as u64;
-            let are_all_unknown = row.is_due() && ids > 0 && !known.contains(&place);
-            let created = NotificationCreated {
-                id: accept.notification.id.clone(),
-                unknown: are_all_unknown.then_some(ids),
-            };
-            rows.push(AcceptRow { place, accept, row, created });
+            let new = &accept.notification;
+            let ids = count_ids(&new.checked.recipients.target) as u64;
+            let are_all_unknown = new.is_due() && ids > 0 && !known.contains(&place);
+            let created =
+                NotificationCreated { id: new.id.clone(), unknown: are_all_unknown.then_some(ids) };
+            rows.push(AcceptRow { place, accept, created });
         }
         let unclaimed = claim_keys(tx, &rows)?;
         rows.retain(|row| !unclaimed.contains(&row.place));
@@ -58,7 +61,7 @@ impl WriteSet for AcceptNotification {
         rows.retain(|row| inserted.contains(&row.place));
         let mut answers: Vec<_> = accepts.iter().map(|_| None).collect();
         for row in rows {
-            tx.changed(row.row.change());
+            tx.changed(row.accept.notification.change());
             answers[row.place] = Some(Idempotent::Executed(row.created));
         }
         Ok(answers)
@@ -70,7 +73,6 @@ struct AcceptRow<'a> {
     /// The position in the set.
     place: usize,
     accept: &'a AcceptNotification,
-    row: NotificationRow<'a>,
     /// The response.
     created: NotificationCreated,
 }
@@ -107,15 +109,17 @@ fn accepts_with_known_ids(
     let (mut places, mut apps, mut ids, mut platforms) = (vec![], vec![], vec![], vec![]);
     let (mut user_places, mut user_apps, mut user_ids) = (vec![], vec![], vec![]);
     for (place, accept) in accepts.iter().enumerate() {
-        if !accept.notification.row().is_due() {
+        let new = &accept.notification;
+        if !new.is_due() {
             continue;
         }
-        for id in named_users(&accept.notification.target) {
+        let target = &new.checked.recipients.target;
+        for id in named_users(target) {
             user_places.push(place as i64);
             user_apps.push(accept.app.0);
             user_ids.push(id.as_str());
         }
-        for (id, platform) in named_ids(&accept.notification.target) {
+        for (id, platform) in named_ids(target) {
             places.push(place as i64);
             apps.push(accept.app.0);
             ids.push(id);
@@ -226,54 +230,36 @@ fn release_keys<'a>(
 /// Inserts the rows that fit: the application lives, the campaign is active, and the id is free.
 /// Returns the positions of the inserted rows.
 fn insert(tx: &SetTx<'_>, rows: &[AcceptRow<'_>]) -> sql::Result<HashSet<usize>> {
-    let campaigns: Vec<_> = rows.iter().map(|row| row.row.campaign_id()).collect();
-    let campaigns: Vec<_> =
-        campaigns.iter().map(|id| id.as_ref().map(|id| &id.0.as_bytes()[..])).collect();
+    let of_new: Vec<_> = rows.iter().map(|row| row.accept.notification.columns()).collect();
+    let Some(first) = of_new.first() else { return Ok(HashSet::new()) };
+    let given = rows.iter().zip(&of_new).map(|(row, columns)| {
+        let place = [("place", (row.place as i64).into()), ("app_no", row.accept.app.0.into())];
+        [&place, &columns[..]].concat()
+    });
+    let given = Arrays::of(&given.collect::<Vec<_>>());
     // One order of the ids for all sets avoids deadlocks on the unique index. Of two rows with the same
     // id, the first wins.
     let inserted = tx.query(
-        "with given as materialized (
-           select g.*, nextval('notifications_no_seq') as seq
-           from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[],
-             $7::bigint[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::text[],
-             $13::bigint[], $14::bytea[], $15::text[], $16::bool[], $17::text[])
-             g (place, app_no, id, origin, status, created_at, due_at, local_time, request, platforms,
-             names_devices, tag, ttl_seconds, campaign_id, collapse_key, is_due, audience)),
-         made as (
-           insert into notifications (no, app_no, id, origin, status, created_at, due_at, local_time,
-             request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
-             collapse_key, next_zone_at, audience)
-           select g.app_no << 43 | g.seq, g.app_no, g.id, g.origin, g.status, g.created_at, g.due_at,
-             g.local_time, g.request, g.platforms, g.names_devices, g.tag, g.ttl_seconds,
-             g.campaign_id, case when g.is_due then a.device_sequence end, g.collapse_key,
-             case when g.local_time is not null then g.created_at end, g.audience
-           from given g join apps a on a.no = g.app_no and a.status <> 'erasing'
-           where g.campaign_id is null or exists (
-             select 1 from campaigns c
-             where c.app_no = g.app_no and c.id = g.campaign_id and c.status = 'active')
-           order by g.app_no, g.id, g.place
-           on conflict (app_no, id) do nothing
-           returning no)
-         select g.place from made m join given g on g.app_no << 43 | g.seq = m.no",
-        &[
-            column!(rows, row => row.place as i64),
-            column!(rows, row => row.accept.app.0),
-            column!(rows, row => row.row.id.as_str()),
-            column!(rows, row => row.row.origin.as_str()),
-            column!(rows, row => row.row.status.as_str()),
-            column!(rows, row => row.row.at.as_ms()),
-            column!(rows, row => row.row.due_at.map(Timestamp::as_ms)),
-            column!(rows, row => row.row.local_time),
-            column!(rows, row => row.row.request),
-            column!(rows, row => row.row.platforms),
-            column!(rows, row => i64::from(row.row.names_devices)),
-            column!(rows, row => row.row.tag),
-            column!(rows, row => i64::from(row.row.ttl_seconds)),
-            &campaigns,
-            column!(rows, row => row.row.collapse_key),
-            column!(rows, row => row.row.is_due()),
-            column!(rows, row => row.row.audience),
-        ],
+        &format!(
+            "with given as materialized (
+               select g.*, nextval('notifications_no_seq') as seq from {}),
+             made as (
+               insert into notifications (no, app_no, audience_until, {})
+               select g.app_no << 43 | g.seq, g.app_no,
+                 case when g.status = 'queued' then a.device_sequence end, {}
+               from given g join apps a on a.no = g.app_no and a.status <> 'erasing'
+               where g.campaign_id is null or exists (
+                 select 1 from campaigns c
+                 where c.app_no = g.app_no and c.id = g.campaign_id and c.status = 'active')
+               order by g.app_no, g.id, g.place
+               on conflict (app_no, id) do nothing
+               returning no)
+             select g.place from made m join given g on g.app_no << 43 | g.seq = m.no",
+            given.table(),
+            names(first),
+            names_of("g", first)
+        ),
+        &given.parameters(),
     )?;
     places_of(&inserted)
 }

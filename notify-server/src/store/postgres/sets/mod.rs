@@ -10,6 +10,7 @@
 //! quicker. SQLite has no round trips to save, and no sets.
 
 mod accept;
+mod arrays;
 mod checkpoint;
 mod completion;
 mod engagement;
@@ -203,11 +204,7 @@ fn place_of(place: i64) -> usize {
 impl<'c> SetTx<'c> {
     /// Runs a statement whose parameters are arrays, in the transaction. The first one is sent
     /// together with `BEGIN`, to save a round trip.
-    fn query(
-        &self,
-        sql: &'static str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> sql::Result<Vec<Row>> {
+    fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> sql::Result<Vec<Row>> {
         if self.session.in_transaction() {
             return self.session.query_set(sql, parameters);
         }
@@ -224,7 +221,7 @@ impl<'c> SetTx<'c> {
 
     /// As [`SetTx::query`], but begins no transaction. The statement must only read, and read
     /// nothing when the database has the mark of a move.
-    fn read(&self, sql: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> sql::Result<Vec<Row>> {
+    fn read(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> sql::Result<Vec<Row>> {
         self.session.query_set(sql, parameters)
     }
 }

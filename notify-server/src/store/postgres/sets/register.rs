@@ -5,16 +5,16 @@ use std::sync::{Arc, LazyLock};
 
 use notify_core::{DeviceRegistered, Platform, Timestamp};
 
+use super::arrays::Arrays;
 use super::{SetKind, SetTx, WriteSet, column, place_of};
 use crate::store::device::inbound::may_be_anonymous;
 use crate::store::device::{
     DEVICE_COLUMNS, DEVICES, DeviceRow, DeviceUpsert, REGISTERED, hour_of, is_time_due,
     is_unchanged, register,
 };
-use crate::store::sql::Row;
-use crate::store::sql::WriteScope;
-use crate::store::sql::row::env_code;
+use crate::store::sql::columns::{Column, names, names_of, replacements};
 use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Row, WriteScope};
 use crate::store::{
     AppNo, DeliveryChange, DeviceKey, Idempotent, IdempotentRequest, Operation, SEQUENCE_MAX,
     StoreError, idempotency, platform_code,
@@ -127,41 +127,42 @@ impl<'a> Set<'a> {
     /// address nor anything that is counted.
     fn update_changed(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
         let Columns { places, rows } = self.with(Status::Different);
-        if rows.is_empty() {
-            return Ok(());
-        }
         // The rows are locked in one order, so that sets cannot deadlock. The conditions hold for
         // the locked row, even if another set has changed it meanwhile.
+        let Some(first) = rows.first() else { return Ok(()) };
+        let (states, texts) = (first.wanted.fields.states(), first.wanted.fields.texts());
+        let given: Vec<_> = places
+            .iter()
+            .zip(&rows)
+            .map(|(place, row)| {
+                let mut columns = vec![
+                    ("place", (*place).into()),
+                    ("app_no", row.app.0.into()),
+                    ("platform", platform_code(row.wanted.platform).into()),
+                ];
+                columns.extend(row.wanted.columns());
+                columns
+            })
+            .collect();
+        let given = Arrays::of(&given);
         let updated = tx.query(
-            "with locked as materialized (
-               select d.key, g.place, g.details, g.p256dh, g.auth
-               from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[],
-                 $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[])
-                 g (place, app_no, id, platform, address, ios_env, push_disabled, zone, details,
-                 p256dh, auth)
-               join apps a on a.no = g.app_no and a.status <> 'erasing'
-               join devices d on d.app_no = g.app_no and d.device_id = g.id
-               where (d.key >> 40 & 7) = g.platform and d.address is not distinct from g.address
-               and d.ios_env is not distinct from g.ios_env and d.push_disabled = g.push_disabled
-               and d.utc_offset_minutes = g.zone
-               and (d.details <> g.details or d.p256dh is distinct from g.p256dh
-                 or d.auth is distinct from g.auth)
-               order by d.key, g.place for no key update of d)
-             update devices d set details = l.details, p256dh = l.p256dh, auth = l.auth
-             from locked l where d.key = l.key returning l.place, d.key",
-            &[
-                &places,
-                column!(rows, row => row.app.0),
-                column!(rows, row => row.wanted.device_id.as_str()),
-                column!(rows, row => platform_code(row.wanted.platform)),
-                column!(rows, row => row.wanted.fields.address.as_deref()),
-                column!(rows, row => row.wanted.fields.ios_env.map(env_code)),
-                column!(rows, row => i64::from(row.wanted.fields.push_disabled)),
-                column!(rows, row => i64::from(row.wanted.fields.utc_offset_minutes)),
-                column!(rows, row => row.wanted.fields.details.as_str()),
-                column!(rows, row => row.wanted.fields.p256dh.as_deref()),
-                column!(rows, row => row.wanted.fields.auth.as_deref()),
-            ],
+            &format!(
+                "with locked as materialized (
+                   select d.key, g.place, {} from {}
+                   join apps a on a.no = g.app_no and a.status <> 'erasing'
+                   join devices d on d.app_no = g.app_no and d.device_id = g.device_id
+                   where (d.key >> 40 & 7) = g.platform and d.address is not distinct from g.address
+                   and d.push_disabled = g.push_disabled and {} and ({})
+                   order by d.key, g.place for no key update of d)
+                 update devices d set {} from locked l where d.key = l.key
+                 returning l.place, d.key",
+                names_of("g", &texts),
+                given.table(),
+                compared(&states, "is not distinct from").join(" and "),
+                compared(&texts, "is distinct from").join(" or "),
+                replacements("l", &texts)
+            ),
+            &given.parameters(),
         )?;
         let mut browsers = BTreeMap::new();
         let mut written = BTreeMap::new();
@@ -233,31 +234,29 @@ impl<'a> Set<'a> {
                 new.push(NewDevice { place: place_of(place), key, row });
             }
         }
+        let given: Vec<_> = new
+            .iter()
+            .map(|NewDevice { key, row, .. }| {
+                let mut columns = vec![
+                    ("key", key.0.into()),
+                    ("app_no", row.app.0.into()),
+                    ("created_at", row.at.as_ms().into()),
+                ];
+                columns.extend(row.wanted.columns());
+                columns
+            })
+            .collect();
+        let Some(first) = given.first() else { return Ok(()) };
+        let arrays = Arrays::of(&given);
         let inserted = tx.query(
-            "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-               push_disabled, utc_offset_minutes, details, p256dh, auth, created_at)
-             select g.key, g.app_no, g.id, g.address, g.hash, g.ios_env, g.push_disabled, g.zone,
-               g.details, g.p256dh, g.auth, g.at
-             from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[],
-               $6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
-               $12::bigint[])
-               g (key, app_no, id, address, hash, ios_env, push_disabled, zone, details, p256dh, auth, at)
-             order by g.app_no, g.id, g.key
-             on conflict do nothing returning key",
-            &[
-                column!(new, device => device.key.0),
-                column!(new, device => device.row.app.0),
-                column!(new, device => device.row.wanted.device_id.as_str()),
-                column!(new, device => device.row.wanted.fields.address.as_deref()),
-                column!(new, device => device.row.wanted.address_hash),
-                column!(new, device => device.row.wanted.fields.ios_env.map(env_code)),
-                column!(new, device => i64::from(device.row.wanted.fields.push_disabled)),
-                column!(new, device => i64::from(device.row.wanted.fields.utc_offset_minutes)),
-                column!(new, device => device.row.wanted.fields.details.as_str()),
-                column!(new, device => device.row.wanted.fields.p256dh.as_deref()),
-                column!(new, device => device.row.wanted.fields.auth.as_deref()),
-                column!(new, device => device.row.at.as_ms()),
-            ],
+            &format!(
+                "insert into devices ({}) select {} from {} order by g.app_no, g.device_id, g.key
+                 on conflict do nothing returning key",
+                names(first),
+                names_of("g", first),
+                arrays.table()
+            ),
+            &arrays.parameters(),
         )?;
         let inserted: HashSet<i64> = inserted.iter().map(|row| row.get(0)).collect();
         new.retain(|device| inserted.contains(&device.key.0));
@@ -310,6 +309,11 @@ impl<'a> Set<'a> {
     }
 }
 
+/// Comparisons of the columns of a device `d` with those that are given: `d.auth is distinct from g.auth`.
+fn compared(columns: &[Column<'_>], operator: &str) -> Vec<String> {
+    columns.iter().map(|(name, _)| format!("d.{name} {operator} g.{name}")).collect()
+}
+
 /// Draws a block of device sequences for each application, for as many devices as it has in `rows`.
 /// Returns the sequence before each block. Applications that are gone, or have no sequence left,
 /// are left out. The rows of the applications stay locked, so the devices of an application are
@@ -354,31 +358,33 @@ fn write_fields(
     tx: &SetTx<'_>,
     written: &BTreeMap<DeviceKey, &RegisterDevice>,
 ) -> Result<(), StoreError> {
-    if written.is_empty() {
+    let given: Vec<_> = written
+        .iter()
+        .map(|(key, row)| {
+            let mut columns = vec![
+                ("key", key.0.into()),
+                ("created_at", row.at.as_ms().into()),
+                ("registered_at", row.at.as_ms().into()),
+            ];
+            columns.extend(row.wanted.condition_fields.columns());
+            columns
+        })
+        .collect();
+    let Some(((_, first), columns)) = written.first_key_value().zip(given.first()) else {
         return Ok(());
-    }
-    let rows: Vec<_> = written.iter().collect();
+    };
+    let arrays = Arrays::of(&given);
     tx.query(
-        "insert into device_fields (key, country, language, app_version, os_version, timezone,
-           created_at, registered_at)
-         select g.key, g.country, g.language, g.app_version, g.os_version, g.timezone, g.at, g.at
-         from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[],
-           $7::bigint[])
-           g (key, country, language, app_version, os_version, timezone, at)
-         order by g.key
-         on conflict (key) do update set country = excluded.country,
-           language = excluded.language, app_version = excluded.app_version,
-           os_version = excluded.os_version, timezone = excluded.timezone,
-           registered_at = greatest(device_fields.registered_at, excluded.registered_at)",
-        &[
-            column!(rows, (key, _) => key.0),
-            column!(rows, (_, row) => row.wanted.condition_fields.country.as_deref()),
-            column!(rows, (_, row) => row.wanted.condition_fields.language.as_deref()),
-            column!(rows, (_, row) => row.wanted.condition_fields.app_version.as_deref()),
-            column!(rows, (_, row) => row.wanted.condition_fields.os_version.as_deref()),
-            column!(rows, (_, row) => row.wanted.condition_fields.timezone.map(i64::from)),
-            column!(rows, (_, row) => row.at.as_ms()),
-        ],
+        &format!(
+            "insert into device_fields ({}) select {} from {} order by g.key
+             on conflict (key) do update set {},
+               registered_at = greatest(device_fields.registered_at, excluded.registered_at)",
+            names(columns),
+            names_of("g", columns),
+            arrays.table(),
+            replacements("excluded", &first.wanted.condition_fields.columns())
+        ),
+        &arrays.parameters(),
     )?;
     Ok(())
 }

@@ -142,7 +142,8 @@ impl Round {
         if has([Action::AnswerPoll, Action::AnswerPublicPoll]) {
             let poll = fixtures::poll();
             let schedule = Schedule::At(NOW.plus_ms(1_000_000));
-            let new = NewNotification { poll: Some(poll.clone()), schedule, ..direct() };
+            let new = fixtures::at_schedule(schedule, direct());
+            let new = NewNotification { poll: Some(poll.clone()), ..new };
             asked = Some((fixtures::accepted(store, app, new).await, poll));
         }
         let mut campaign = None;
@@ -195,8 +196,9 @@ impl Round {
                     .map(Effect::of_accept);
             }
             Action::AcceptForCampaign => {
-                let campaign = self.campaign.map(CampaignRef::Id);
-                let new = NewNotification { campaign, ..fixtures::direct(&[&self.device()], &[]) };
+                let campaign = self.campaign.expect("the round has a campaign");
+                let new = fixtures::direct(&[&self.device()], &[]);
+                let new = fixtures::with_campaign(CampaignRef::Id(campaign), new);
                 return store.accept_notification(app, new, None).await.map(Effect::of_accept);
             }
             Action::DeleteCampaign => {

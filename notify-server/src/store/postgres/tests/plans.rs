@@ -8,11 +8,11 @@ use super::*;
 use crate::store::postgres::sets::TABLES;
 
 /// The statements of sets that this process has prepared.
-static PREPARED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+static PREPARED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Records a statement of a set.
-pub(in crate::store::postgres) fn record(sql: &'static str) {
-    PREPARED.lock().unwrap_or_else(PoisonError::into_inner).insert(sql);
+pub(in crate::store::postgres) fn record(sql: &str) {
+    PREPARED.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.to_owned());
 }
 
 /// The number of rows of each large table. `NOTIFY_PLAN_ROWS` sets another number.
