@@ -1,7 +1,7 @@
 //! A whole server for the tests of programs that use Notify. The sandbox is its push providers, its clock can
 //! be advanced, and its data are in a temporary folder. The crate `notify-testing` and
-//! `notify-server sandbox --with-server` are built on it. It is a part of the server, since a crate between
-//! the two would depend on the server, and the server on it.
+//! `notify-server sandbox --with-server` are built on it. It is a module of the server: a crate of its own would
+//! depend on the server, and the server's command `sandbox` on it.
 
 mod control;
 mod failure;
@@ -36,8 +36,8 @@ use crate::store::{AppNo, PageRequest, ProviderRow, StoreError, Workload};
 
 /// How long [`TestServer::settle`] waits, in real time.
 pub const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// How long nothing may reach the providers and nothing may be committed, while all work is for providers that get
-/// no deliveries, until it counts as waiting for them, in real time.
+/// If all work is for platforms of which a provider or a service gets no deliveries, and for this long nothing reaches a
+/// provider and nothing is committed, the work counts as waiting. In real time.
 const STALL: Duration = Duration::from_millis(300);
 /// How often [`TestServer::settle`] looks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(2);
@@ -266,7 +266,7 @@ impl TestServer {
                 return Ok(self.next_due(&workload, now));
             }
             let is_held = |&(app, platform)| self.held_until(app, platform, now).next().is_some();
-            let is_waiting = !workload.starts && workload.lanes.iter().all(is_held);
+            let is_waiting = !workload.has_starts_due && workload.lanes.iter().all(is_held);
             let (at, count) = (Instant::now(), self.sandbox.counts().received);
             if count != received || commits.has_changed().unwrap_or(false) || !is_waiting {
                 commits.mark_unchanged();
@@ -284,9 +284,9 @@ impl TestServer {
 
     /// When the next work becomes due after `now`.
     fn next_due(&self, workload: &Workload, now: Timestamp) -> Option<Timestamp> {
-        let held = Platform::ALL
-            .into_iter()
-            .flat_map(|platform| self.held_until(self.app_no, platform, now));
+        let own = Platform::ALL.into_iter().map(|platform| (self.app_no, platform));
+        let lanes = own.chain(workload.lanes.iter().copied());
+        let held = lanes.flat_map(|(app, platform)| self.held_until(app, platform, now));
         held.flatten().chain(workload.next_due).min()
     }
 

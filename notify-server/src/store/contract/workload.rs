@@ -15,13 +15,13 @@ async fn busy(store: &Store, at: Timestamp) -> bool {
 }
 
 async fn idle_until(store: &Store, at: Timestamp, next_due: Option<Timestamp>) {
-    let idle = Workload { starts: false, lanes: BTreeSet::new(), next_due };
+    let idle = Workload { has_starts_due: false, lanes: BTreeSet::new(), next_due };
     assert_eq!(store.workload(at).await.unwrap(), idle);
 }
 
 async fn busy_on_android(store: &Store, app: AppNo, at: Timestamp) -> bool {
     let workload = store.workload(at).await.unwrap();
-    !workload.starts && workload.lanes == BTreeSet::from([(app, Platform::Android)])
+    !workload.has_starts_due && workload.lanes == BTreeSet::from([(app, Platform::Android)])
 }
 
 #[apply(contract)]
@@ -53,6 +53,21 @@ async fn a_retry_is_work_once_it_is_due_and_while_it_is_claimed(store: &Store) {
     assert!(busy_on_android(store, app, SECOND).await);
     store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     assert!(busy_on_android(store, app, SECOND).await, "it is claimed");
+}
+
+#[apply(contract)]
+async fn retries_that_are_due_hide_no_later_ones_of_others(store: &Store) {
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::retried(store, app, 1).await;
+    fixtures::retried(store, other, 1).await;
+    let claimed = store.claim_retries(fixtures::retry_claim(other)).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    let workload = store.workload(SECOND).await.unwrap();
+    assert!(workload.lanes.contains(&(app, Platform::Android)));
+    assert!(
+        workload.next_due.is_some_and(|due| due > SECOND),
+        "the end of its lease: {workload:?}"
+    );
 }
 
 #[apply(contract)]

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use notify_core::{Platform, Timestamp};
 
-use crate::store::delivery::start;
+use crate::store::delivery::{retry, start};
 use crate::store::sql::Connection;
 use crate::store::{AppNo, StoreError, platform_of};
 
 /// The work of the delivery engine at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Whether a notification is due and not started.
-    pub starts: bool,
+    /// Whether a notification, a zone of one, or the check of a canary is due.
+    pub has_starts_due: bool,
     /// The applications and platforms that have deliveries which are due or under way.
     pub lanes: BTreeSet<(AppNo, Platform)>,
     /// When the next work becomes due that is not due yet.
@@ -23,7 +23,7 @@ impl Workload {
     /// Whether anything is due or under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.starts || !self.lanes.is_empty()
+        self.has_starts_due || !self.lanes.is_empty()
     }
 }
 
@@ -52,7 +52,10 @@ pub(super) fn read(connection: &Connection, now: Timestamp) -> Result<Workload, 
         .query_map([now.0], |row| Ok((AppNo::from_key(row.get(0)?), platform_of(row.get(1)?))))?
         .collect::<Result<BTreeSet<_>, _>>()?;
     lanes.extend(agenda.retry_lanes);
-    let times = agenda.next_due.into_iter().chain(agenda.next_retry_due);
-    let next_due = times.chain(next_granted.map(Timestamp)).filter(|due| *due > now).min();
-    Ok(Workload { starts: agenda.next_due.is_some_and(|due| due <= now), lanes, next_due })
+    // Retries of a platform that gets no deliveries stay due, and must not hide those of the others.
+    let retries = retry::lanes(connection)?.into_iter().map(|lane| lane.claimable_at);
+    let times = agenda.next_due.into_iter().chain(next_granted.map(Timestamp)).chain(retries);
+    let next_due = times.filter(|due| *due > now).min();
+    let has_starts_due = agenda.next_due.is_some_and(|due| due <= now);
+    Ok(Workload { has_starts_due, lanes, next_due })
 }
