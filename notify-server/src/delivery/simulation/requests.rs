@@ -147,8 +147,8 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
     let collapse_key = request.collapse_key.clone();
     let has_canary = request.canary.is_some();
     let body = serde_json::to_string(&request).expect("a request is JSON");
-    let valid = request.validate(at).expect("the draft is valid");
-    let condition = valid.recipients.condition(&|_| None).expect("the draft names no segment");
+    let checked = request.validate(at).expect("the draft is valid");
+    let condition = checked.recipients.condition(&|_| None).expect("the draft names no segment");
     let id = draft.id.as_str().to_owned();
     let what = format!("notify {} {id}: {body}", app.0);
     {
@@ -177,14 +177,8 @@ pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraf
         };
         world.notifications.insert(id.clone(), notification);
     }
-    let new = NewNotification {
-        id: draft.id,
-        request: body,
-        checked: valid,
-        audience: condition.as_ref().map(Condition::to_json),
-        poll: None,
-        at,
-    };
+    let audience = condition.as_ref().map(Condition::to_json);
+    let new = NewNotification { id: draft.id, request: body, checked, audience, poll: None, at };
     let done = process.store.accept_notification(app, new, None).await;
     let done = process.record_response(&format!("notify {id}"), done);
     let mut world = lock(&process.world);
