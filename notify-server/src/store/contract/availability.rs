@@ -147,16 +147,16 @@ async fn slow_reads_of_one_application_do_not_occupy_all_readers(store: &Store) 
         reads.push(requested_by(slow, read));
     }
     let others = async move {
-        let work = async {
+        let work = Box::pin(async {
             store.check().await.unwrap();
-            requested_by(quick, async {
+            let send = async {
                 store.device(quick, id("d000")).await.unwrap();
                 fixtures::accepted(store, quick, fixtures::direct(&["d000"], &[])).await;
-            })
-            .await;
+            };
+            requested_by(quick, Box::pin(send)).await;
             // Also requests of the same application that read a few rows.
             requested_by(slow, store.queues(NOW)).await.unwrap();
-        };
+        });
         let done = tokio::time::timeout(WAIT_MAX, work).await;
         drop(releases);
         done.expect("the others do not wait");
