@@ -173,8 +173,8 @@ impl Defect {
                  begin update pages set intents = null where no = new.no; end"
             }
             Self::RetryIntentsLost => {
-                "create trigger defect before update of has_intent on retries
-                 when new.has_intent = 1 begin select raise(ignore); end"
+                "create trigger defect after update of has_intent on retries when new.has_intent = 1
+                 begin update retries set has_intent = 0 where no = new.no; end"
             }
             _ => return None,
         };

@@ -34,7 +34,6 @@ mod trace;
 mod world;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::defects::Defect;
 use self::run::run;
@@ -75,28 +74,34 @@ fn nothing_is_lost_or_repeated_and_everything_ends() {
         assert_eq!(failure(seed, usize::MAX), None);
         return;
     }
-    let (next, last) =
-        (AtomicU64::new(1), number_from_env("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS));
-    let failures = Mutex::new(Vec::new());
-    // Each seed runs on one thread; seeds run in parallel.
+    let last = number_from_env("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS);
+    let failures = on_all_cores(1..=last, |seed| failure(seed, LINES_SHOWN));
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// The failures of jobs that run in parallel, each on one thread. Stops after [`FAILURES_MAX`].
+fn on_all_cores<T: Send>(
+    jobs: impl Iterator<Item = T> + Send,
+    failure_of: impl Fn(T) -> Option<String> + Sync,
+) -> Vec<String> {
+    let (jobs, failures) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let next = || {
+        let failed = failures.lock().expect("no holder panics").len();
+        if failed < FAILURES_MAX { jobs.lock().expect("no holder panics").next() } else { None }
+    };
+    let work = || {
+        while let Some(job) = next() {
+            if let Some(failure) = failure_of(job) {
+                failures.lock().expect("no holder panics").push(failure);
+            }
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::SeqCst);
-                    let failed = failures.lock().expect("no holder panics").len();
-                    if seed > last || failed >= FAILURES_MAX {
-                        return;
-                    }
-                    if let Some(failure) = failure(seed, LINES_SHOWN) {
-                        failures.lock().expect("no holder panics").push(failure);
-                    }
-                }
-            });
+            scope.spawn(work);
         }
     });
-    let failures = failures.into_inner().expect("no holder panicked");
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    failures.into_inner().expect("no holder panicked")
 }
 
 #[test]
@@ -111,9 +116,10 @@ fn a_seed_replays_event_by_event() {
 
 #[test]
 fn a_planted_defect_is_found() {
-    for defect in Defect::ALL {
-        let found =
-            (1..=SEEDS_PER_DEFECT).find(|seed| !run(*seed, 0, Some(defect)).violations.is_empty());
-        assert!(found.is_some(), "{defect:?} is not found within {SEEDS_PER_DEFECT} seeds");
-    }
+    let not_found = on_all_cores(Defect::ALL.into_iter(), |defect| {
+        let is_found = |seed| !run(seed, 0, Some(defect)).violations.is_empty();
+        let is_missed = !(1..=SEEDS_PER_DEFECT).any(is_found);
+        is_missed.then(|| format!("{defect:?} is not found within {SEEDS_PER_DEFECT} seeds"))
+    });
+    assert!(not_found.is_empty(), "{}", not_found.join("\n"));
 }
