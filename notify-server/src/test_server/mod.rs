@@ -36,8 +36,8 @@ use crate::store::{AppNo, PageRequest, ProviderRow, StoreError, Workload};
 
 /// How long [`TestServer::settle`] waits, in real time.
 pub const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// If all work is for platforms of which a provider or a service gets no deliveries, and for this long nothing reaches a
-/// provider and nothing is committed, the work counts as waiting. In real time.
+/// How long, in real time, nothing reaches a provider and nothing is committed before work counts as waiting, if all
+/// of it is for platforms of which a provider or a service gets no deliveries.
 const STALL: Duration = Duration::from_millis(300);
 /// How often [`TestServer::settle`] looks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(2);

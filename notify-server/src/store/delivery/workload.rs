@@ -11,7 +11,7 @@ use crate::store::{AppNo, StoreError, platform_of};
 /// The work of the delivery engine at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Whether a notification, a zone of one, or the check of a canary is due.
+    /// Whether a notification, one of its zones or the check of a canary is due.
     pub has_starts_due: bool,
     /// The applications and platforms that have deliveries which are due or under way.
     pub lanes: BTreeSet<(AppNo, Platform)>,

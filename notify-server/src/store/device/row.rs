@@ -74,8 +74,7 @@ impl Fields {
         ]
     }
 
-    /// The fields whose changes have effects on other rows, without the address and `push_disabled`, which have
-    /// statements of their own.
+    /// The APNs host and the offset from UTC. A change of them has effects on other rows.
     pub(in crate::store) fn states(&self) -> [Column<'_>; 2] {
         [
             ("ios_env", self.ios_env.map(env_code).into()),

@@ -127,8 +127,6 @@ impl<'a> Set<'a> {
     /// address nor anything that is counted.
     fn update_changed(&mut self, tx: &mut SetTx<'_>) -> Result<(), StoreError> {
         let Columns { places, rows } = self.with(Status::Different);
-        // The rows are locked in one order, so that sets cannot deadlock. The conditions hold for
-        // the locked row, even if another set has changed it meanwhile.
         let Some(first) = rows.first() else { return Ok(()) };
         let (states, texts) = (first.wanted.fields.states(), first.wanted.fields.texts());
         let given: Vec<_> = places
@@ -145,6 +143,8 @@ impl<'a> Set<'a> {
             })
             .collect();
         let given = Arrays::of(&given);
+        // The rows are locked in one order, so that sets cannot deadlock. The conditions hold for
+        // the locked row, even if another set has changed it meanwhile.
         let updated = tx.query(
             &format!(
                 "with locked as materialized (
