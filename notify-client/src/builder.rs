@@ -147,6 +147,10 @@ macro_rules! http_client {
         } else {
             builder
         };
+        // With both features, reqwest would take OpenSSL, which reads every certificate of the system for each
+        // client, also for one that trusts none of them.
+        #[cfg(feature = "rustls")]
+        let builder = builder.tls_backend_rustls();
         #[cfg(any(feature = "rustls", feature = "native-tls"))]
         let builder = {
             let mut certificates = Vec::new();

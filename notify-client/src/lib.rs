@@ -56,7 +56,7 @@
 //!
 //! # Features
 //!
-//! - `rustls` (default) or `native-tls`: `https`
+//! - `rustls` (default) or `native-tls`: `https`. With both, clients use rustls.
 //! - `http2`: HTTP/2 over TLS, with fewer connections when many calls run at once
 //! - `blocking`: the same handles without `async`, in the module `blocking`
 #![deny(missing_docs)]

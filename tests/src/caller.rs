@@ -9,6 +9,12 @@ use tokio::net::TcpStream;
 
 use crate::WAIT_MAX;
 
+/// The builder of an HTTP client that trusts no certificate. It does not use OpenSSL, which reads every
+/// certificate of the system for each client: most of the time of the tests would go there.
+pub fn http_client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().tls_backend_rustls().tls_certs_only(Vec::new())
+}
+
 /// A client that sends one header, usually a key, with each request.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -36,10 +42,9 @@ impl Caller {
     /// When no HTTP client can be made.
     #[must_use]
     pub fn with_header(origin: &str, name: &'static str, value: impl Into<String>) -> Self {
-        let http = reqwest::Client::builder()
+        let http = http_client()
             .timeout(WAIT_MAX)
             .redirect(reqwest::redirect::Policy::none())
-            .tls_certs_only(Vec::new())
             .build()
             .expect("an HTTP client can be made");
         Self { http, origin: origin.to_owned(), header: (name, value.into()) }

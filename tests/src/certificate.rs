@@ -44,6 +44,6 @@ impl ServerCertificate {
 
     /// The builder of a client that trusts only this certificate.
     pub fn client(&self) -> ClientBuilder {
-        reqwest::Client::builder().tls_certs_only([self.root.clone()])
+        reqwest::Client::builder().tls_backend_rustls().tls_certs_only([self.root.clone()])
     }
 }

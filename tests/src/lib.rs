@@ -50,7 +50,7 @@ mod wait;
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use backend::{Backend, Installation, Settings, empty_database};
 pub use browser::{Browser, BrowserKind, Key};
-pub use caller::{Caller, Response, read_to_end};
+pub use caller::{Caller, Response, http_client, read_to_end};
 pub use certificate::ServerCertificate;
 pub use checker::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};
 pub use chromium::{Attached, Chromium};

@@ -71,7 +71,7 @@ impl WithServer {
         let line = line.expect("it prints in time").expect("the line is UTF-8");
         let started =
             serde_json::from_str(&line.expect("it prints where everything is")).expect("JSON");
-        Self { process, started, http: reqwest::Client::new() }
+        Self { process, started, http: notify_tests::http_client().build().expect("a client") }
     }
 
     async fn control(&self, method: &str, path: &str, body: &str) -> (u16, Value) {

@@ -284,10 +284,9 @@ async fn every_path_passes(server: &TestServer, proxy: &Proxy, paths: &[String])
 
 /// A client whose connections come from this address.
 fn client(address: Option<IpAddr>) -> Result<reqwest::Client> {
-    let client = reqwest::Client::builder()
+    let client = notify_tests::http_client()
         .timeout(WAIT_MAX)
         .redirect(reqwest::redirect::Policy::none())
-        .tls_certs_only(Vec::new())
         .local_address(address);
     Ok(client.build()?)
 }

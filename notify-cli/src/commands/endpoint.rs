@@ -70,6 +70,7 @@ impl Endpoint {
             .map_err(|error| Failure::Usage(format!("--secret: {error}")))?;
         // The server follows no redirect either. A proxy could not reach a url of this machine.
         let builder = reqwest::Client::builder()
+            .tls_backend_rustls()
             .timeout(TIMEOUT)
             .user_agent(AGENT)
             .redirect(Policy::none())

@@ -206,7 +206,7 @@ async fn the_reference_page_loads_nothing_from_other_origins() {
 #[tokio::test]
 async fn the_root_redirects_browsers_to_the_reference_page() {
     let server = TestServer::without_providers().await;
-    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let http = notify_tests::http_client().redirect(reqwest::redirect::Policy::none());
     let http = http.build().unwrap();
     for (path, location) in [("/", "docs"), ("/docs/", "../docs")] {
         let answer = http.get(format!("{}{path}", server.origin())).send().await.unwrap();

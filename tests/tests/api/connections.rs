@@ -82,7 +82,7 @@ async fn a_stop_answers_connections_that_are_not_accepted_yet_with_503() {
 #[tokio::test]
 async fn http2_is_served_on_the_same_port() {
     let server = TestServer::without_providers().await;
-    let http = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let http = notify_tests::http_client().http2_prior_knowledge().build().unwrap();
     let url = format!("{}/v1/devices", server.origin());
     let request = http.request(Method::GET, &url).header("x-api-key", server.api_key());
     let response = request.send().await.unwrap();

@@ -41,7 +41,8 @@ async fn a_panic_is_a_500_without_details_and_the_server_keeps_running() {
     let key = app.first_keys.as_ref().unwrap().api_key.expose_secret().to_owned();
     let url = format!("{}/v1/tags", app.origin);
     let ask = async || {
-        let request = reqwest::Client::new().get(&url).header("x-api-key", &key);
+        let request =
+            notify_tests::http_client().build().unwrap().get(&url).header("x-api-key", &key);
         let response = request.header("x-request-id", "when-it-broke").send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     };

@@ -67,7 +67,7 @@ impl Poll {
         let url = format!("{}{}", server.origin(), &url[url.find("/polls/").unwrap()..]);
         let answers = read["answers"].as_array().unwrap().iter();
         let answers = answers.map(|answer| answer["id"].as_str().unwrap().to_owned()).collect();
-        let http = reqwest::Client::builder()
+        let http = notify_tests::http_client()
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())
             .build()

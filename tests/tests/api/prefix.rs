@@ -58,7 +58,7 @@ async fn the_links_of_every_page_stay_below_the_prefix() {
 async fn the_page_of_the_sandbox_can_be_below_a_prefix() {
     let server = TestServer::start().await;
     let proxy = PrefixProxy::start(server.sandbox().addr(), PREFIX).await.unwrap();
-    let http = reqwest::Client::new();
+    let http = notify_tests::http_client().build().unwrap();
     let page = format!("{PREFIX}/");
     let load = async |path: &str| {
         let answer = http.get(format!("{}{path}", proxy.origin)).send().await.unwrap();

@@ -182,7 +182,7 @@ async fn a_body_that_was_read_keeps_the_connection() {
 #[tokio::test]
 async fn http2_has_no_connection_header() {
     let server = TestServer::without_providers().await;
-    let http = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let http = notify_tests::http_client().http2_prior_knowledge().build().unwrap();
     for _ in 0..2 {
         let url = format!("{}/v1/notifications", server.origin());
         let request = http.request(Method::POST, url).body("a".repeat(LONG));

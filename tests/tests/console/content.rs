@@ -486,7 +486,7 @@ async fn request(
     last: &str,
 ) -> Result<reqwest::Response> {
     let url = format!("{origin}/console/{path}");
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    let client = notify_tests::http_client().redirect(reqwest::redirect::Policy::none()).build()?;
     let request = client.get(url).header("cookie", operator.cookie.as_str());
     let request = request.header("last-event-id", last).header("sec-fetch-dest", "empty");
     Ok(request.send().await?)

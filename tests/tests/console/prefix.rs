@@ -87,7 +87,7 @@ async fn behind_a_proxy_that_strips_a_prefix_everything_works_and_the_cookie_sta
     let sent = json!({"text": "Hello", "platforms": ["android"]});
     server.caller().post("/v1/notifications", &sent).await.id();
     let proxy = PrefixProxy::start(server.address(), PREFIX).await?;
-    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    let http = notify_tests::http_client().redirect(reqwest::redirect::Policy::none()).build()?;
     let mut browser = Browser { http, cookie: None };
 
     let start = Url::parse(&format!("{}{PREFIX}/console", proxy.origin))?;

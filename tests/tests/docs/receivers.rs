@@ -35,7 +35,8 @@ async fn check<F: Future<Output = ()> + Send + 'static>(
     let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970").as_millis();
     let now = Timestamp::from_ms(clock.try_into().expect("a time of today"));
     for (secret, status) in [(secret, 204), (other, 401)] {
-        let mut request = reqwest::Client::new().post(&url).body(body);
+        let mut request =
+            notify_tests::http_client().build().expect("a client").post(&url).body(body);
         for (name, value) in
             Signer::new(&secret).expect("a secret").sign("m-1", now, body.as_bytes())
         {

@@ -106,7 +106,7 @@ async fn every_voter_is_counted_once_despite_repeats_and_kills() -> Result<()> {
     for _ in 0..AT_ONCE {
         let (page, next, mut origin) = (page.clone(), next.clone(), server.origin.subscribe());
         voters.push(tokio::spawn(async move {
-            let http = reqwest::Client::builder()
+            let http = notify_tests::http_client()
                 .timeout(notify_tests::WAIT_MAX)
                 .redirect(reqwest::redirect::Policy::none())
                 .build()?;

@@ -95,7 +95,7 @@ pub(crate) async fn get(
     last: Option<&str>,
 ) -> Result<reqwest::Response> {
     let url = format!("{}/v1/events/stream{query}", at.origin);
-    let mut request = reqwest::Client::new().get(url).header("x-api-key", at.key);
+    let mut request = notify_tests::http_client().build()?.get(url).header("x-api-key", at.key);
     if let Some(last) = last {
         request = request.header("last-event-id", last);
     }
