@@ -132,7 +132,7 @@ mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify
 mapfile -t e2e_suites < <(suites tests bench |
   grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
 # Suites that mostly wait, for leases, timeouts and disks. They run concurrently with the others.
-waiting_suites=(--test=crash --test=provider_faults --test=scale --test=unauthenticated)
+waiting_suites=(--test=crash --test=unauthenticated)
 mapfile -t busy_suites < <(printf '%s\n' "${e2e_suites[@]}" |
   grep -vxF -e "$(printf '%s\n' "${waiting_suites[@]}")")
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
