@@ -1,4 +1,4 @@
-//! The command line: options that every command has, and the commands.
+//! The command line: the options that every command has, and how it is parsed.
 
 use std::{any::TypeId, ffi::OsString};
 
@@ -8,10 +8,10 @@ use clap::{
 };
 
 use crate::{
-    commands,
+    commands::Command,
     connection::{CONNECTION, ConnectionArgs},
-    import::Import,
-    output::Format,
+    failure::Failure,
+    output::{Format, Output},
 };
 
 /// The end of the help text: environment variables, their precedence, and exit statuses.
@@ -54,91 +54,14 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) action: Action,
 }
 
-/// The commands.
+/// What the command line asks for.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Send a notification.
-    Send(Box<commands::send::Send>),
-    /// Show why a device did or did not receive a notification.
-    Explain(commands::explain::Explain),
-    /// Follow a notification until every delivery has an outcome.
-    Watch(commands::watch::Watch),
-    /// Register a notification that something else delivers.
-    Report(Box<commands::send::Report>),
-    /// Read, pause and cancel notifications.
-    #[command(subcommand)]
-    Notifications(commands::notifications::Notifications),
-    /// Register, read, tag, log in and delete devices.
-    #[command(subcommand)]
-    Devices(Devices),
-    /// Read, change, import and delete users.
-    #[command(subcommand)]
-    Users(commands::users::Users),
-    /// Read, set, delete and preview segments: audiences with a name.
-    #[command(subcommand)]
-    Segments(commands::segments::Segments),
-    /// List the tags of the application.
-    #[command(subcommand)]
-    Tags(commands::devices::Tags),
-    /// Subscribe browsers, Messenger and chat recipients.
-    #[command(subcommand)]
-    Subscriptions(commands::subscriptions::Subscriptions),
-    /// Create, change and list campaigns.
-    #[command(subcommand)]
-    Campaigns(commands::campaigns::Campaigns),
-    /// Create, list, check and delete feeds.
-    #[command(subcommand)]
-    Feeds(commands::feeds::Feeds),
-    /// Read and answer polls. `notify send --poll` sends one.
-    #[command(subcommand)]
-    Polls(commands::polls::Polls),
-    /// Report that devices received, opened, clicked or dismissed notifications.
-    #[command(subcommand)]
-    Events(commands::events::Events),
-    /// Print events as they happen, one a line, until interrupted.
-    Tail(commands::tail::Tail),
-    /// Forward events to a url, such as one on this machine, in the form of webhook messages.
-    Listen(Box<commands::listen::Listen>),
-    /// Post example events to a url, or let the server test the webhooks.
-    Trigger(Box<commands::trigger::Trigger>),
-    /// Create, test and manage webhooks, which receive events.
-    #[command(subcommand)]
-    Webhooks(commands::webhooks::Webhooks),
-    /// Show what a device displays for a campaign.
-    #[command(subcommand)]
-    Enrichments(commands::enrichments::Enrichments),
-    /// Count devices, and notifications by day.
-    #[command(subcommand, visible_alias = "stats")]
-    Statistics(commands::statistics::Statistics),
-    /// Administer applications (needs the admin key).
-    #[command(subcommand)]
-    Apps(commands::apps::Apps),
-    /// Administer API keys (needs the admin key).
-    #[command(subcommand)]
-    Keys(commands::keys::Keys),
-    /// Administer admin keys (needs the admin key).
-    #[command(subcommand)]
-    AdminKeys(commands::operators::AdminKeys),
-    /// List and end sessions of the console (needs the admin key).
-    #[command(subcommand)]
-    Sessions(commands::operators::Sessions),
-    /// List the changes that operators made with the admin API and the console, newest first (needs the
-    /// admin key).
-    Audit(commands::operators::Audit),
-    /// Administer push providers (needs the admin key).
-    #[command(subcommand)]
-    Providers(commands::providers::Providers),
-    /// Try notifications out with fake providers and devices inside the server (needs the admin key).
-    #[command(subcommand)]
-    Playground(commands::playground::Playground),
-    /// Find problems that prevent delivery, and show how to fix them (needs the admin key).
-    Doctor(commands::doctor::Doctor),
-    /// Manage profiles: addresses and keys of servers, stored in the user's config folder.
-    #[command(subcommand)]
-    Profile(commands::profile::ProfileCommand),
+pub(crate) enum Action {
+    #[command(flatten)]
+    Run(Command),
     /// Print shell completions.
     Completions {
         /// The shell.
@@ -155,6 +78,17 @@ pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
     let matches = command.try_get_matches_from_mut(line)?;
     refuse_options_as_values(&command, &matches)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Runs `notify completions`.
+pub(crate) fn print_completions(
+    shell: clap_complete::Shell,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    // The generator panics if it writes to a closed pipe, so it writes to a buffer.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "notify", &mut script);
+    out.text(&script)
 }
 
 /// Lets every option that takes a text accept a hyphen at its beginning.
@@ -260,15 +194,6 @@ fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
         Some(ContextValue::String(text)) => Some(text),
         _ => None,
     }
-}
-
-/// `notify devices`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Devices {
-    #[command(flatten)]
-    Plain(commands::devices::Devices),
-    /// Register or subscribe the devices of a file, with their users, tags and attributes.
-    Import(Import),
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use notify_client::notify_core::campaign_files::{
 use notify_client::notify_core::{CampaignStatus, Feed, FeedId, ListCampaigns, PageQuery};
 use notify_client::{Client, Error};
 
-use crate::commands::LARGE_PAGE;
 use crate::failure::{Failure, broken_rules};
 use crate::files;
 use crate::input;
+use crate::session::LARGE_PAGE;
 
 /// The campaign files of a folder.
 pub(crate) struct Folder {

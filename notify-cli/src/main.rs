@@ -17,7 +17,7 @@ mod session;
 
 use std::process::ExitCode;
 
-use crate::{args::Command, failure::Failure, output::Output, session::Session};
+use crate::{args::Action, failure::Failure, output::Output, session::Session};
 
 fn main() -> ExitCode {
     let cli = match args::parse(std::env::args_os()) {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         }
     };
     let mut session = Session::new(cli.connection, Output::stdout(cli.output));
-    match run(cli.command, &mut session) {
+    match run(cli.action, &mut session) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // The output must come before the error. An error of this flush would hide the first error.
@@ -46,7 +46,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
+fn run(action: Action, session: &mut Session) -> Result<(), Failure> {
+    let command = match action {
+        Action::Run(command) => command,
+        Action::Completions { shell } => {
+            args::print_completions(shell, &mut session.out)?;
+            return session.out.flush();
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -8,11 +8,13 @@ use notify_client::{
 };
 
 use crate::{
-    commands::LARGE_PAGE,
     connection::{self, Connection, ConnectionArgs},
     failure::Failure,
     output::Output,
 };
+
+/// Page size of requests for a whole listing.
+pub(crate) const LARGE_PAGE: u32 = 500;
 
 /// One run of a command.
 pub(crate) struct Session {

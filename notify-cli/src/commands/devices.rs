@@ -10,7 +10,7 @@ use notify_client::{
     },
 };
 
-use super::paging::{self, LARGE_PAGE, PageArgs};
+use super::paging::{self, PageArgs};
 use super::users::parse_user_id;
 use crate::{
     attribute::{self, RemoveArgs, value_help},
@@ -19,7 +19,7 @@ use crate::{
     import::{self, FileOptions, Format, Purpose},
     input::{self, Platforms},
     output::{print_warnings, view},
-    session::{Session, parse_caller_id},
+    session::{LARGE_PAGE, Session, parse_caller_id},
 };
 
 /// `notify devices`.

@@ -6,12 +6,12 @@ use notify_client::{
     notify_core::{CheckFeed, CreateFeed, Feed, FeedId, FeedStatus, PageQuery, address},
 };
 
-use super::paging::{self, LARGE_PAGE, PageArgs};
+use super::paging::{self, PageArgs};
 use crate::{
     confirm::{self, ConfirmArgs},
     failure::Failure,
     output::{self, view},
-    session::Session,
+    session::{LARGE_PAGE, Session},
 };
 
 /// `notify feeds`.

@@ -1,45 +1,135 @@
 //! The commands, one file for each resource.
 
-pub(crate) mod apps;
-pub(crate) mod campaigns;
+mod apps;
+mod campaigns;
 mod content;
-pub(crate) mod devices;
-pub(crate) mod doctor;
+mod devices;
+mod doctor;
 mod endpoint;
-pub(crate) mod enrichments;
-pub(crate) mod events;
+mod enrichments;
+mod events;
 mod example_events;
-pub(crate) mod explain;
-pub(crate) mod feeds;
-pub(crate) mod keys;
-pub(crate) mod listen;
-pub(crate) mod notifications;
-pub(crate) mod operators;
+mod explain;
+mod feeds;
+mod keys;
+mod listen;
+mod notifications;
+mod operators;
 mod paging;
-pub(crate) mod playground;
-pub(crate) mod polls;
-pub(crate) mod profile;
-pub(crate) mod providers;
-pub(crate) mod segments;
-pub(crate) mod send;
-pub(crate) mod statistics;
-pub(crate) mod subscriptions;
-pub(crate) mod tail;
-pub(crate) mod trigger;
-pub(crate) mod users;
-pub(crate) mod watch;
-pub(crate) mod webhooks;
+mod playground;
+mod polls;
+mod profile;
+mod providers;
+mod segments;
+mod send;
+mod statistics;
+mod subscriptions;
+mod tail;
+mod trigger;
+mod users;
+mod watch;
+mod webhooks;
 
-use clap::CommandFactory;
-use clap_complete::Shell;
+use clap::Subcommand;
 
-pub(crate) use self::paging::LARGE_PAGE;
 use crate::{
-    args::{Cli, Command, Devices},
     failure::Failure,
-    import,
+    import::{self, Import},
     session::Session,
 };
+
+/// The commands, except `completions`, which needs the whole command line.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send a notification.
+    Send(Box<send::Send>),
+    /// Show why a device did or did not receive a notification.
+    Explain(explain::Explain),
+    /// Follow a notification until every delivery has an outcome.
+    Watch(watch::Watch),
+    /// Register a notification that something else delivers.
+    Report(Box<send::Report>),
+    /// Read, pause and cancel notifications.
+    #[command(subcommand)]
+    Notifications(notifications::Notifications),
+    /// Register, read, tag, log in and delete devices.
+    #[command(subcommand)]
+    Devices(Devices),
+    /// Read, change, import and delete users.
+    #[command(subcommand)]
+    Users(users::Users),
+    /// Read, set, delete and preview segments: audiences with a name.
+    #[command(subcommand)]
+    Segments(segments::Segments),
+    /// List the tags of the application.
+    #[command(subcommand)]
+    Tags(devices::Tags),
+    /// Subscribe browsers, Messenger and chat recipients.
+    #[command(subcommand)]
+    Subscriptions(subscriptions::Subscriptions),
+    /// Create, change and list campaigns.
+    #[command(subcommand)]
+    Campaigns(campaigns::Campaigns),
+    /// Create, list, check and delete feeds.
+    #[command(subcommand)]
+    Feeds(feeds::Feeds),
+    /// Read and answer polls. `notify send --poll` sends one.
+    #[command(subcommand)]
+    Polls(polls::Polls),
+    /// Report that devices received, opened, clicked or dismissed notifications.
+    #[command(subcommand)]
+    Events(events::Events),
+    /// Print events as they happen, one a line, until interrupted.
+    Tail(tail::Tail),
+    /// Forward events to a url, such as one on this machine, in the form of webhook messages.
+    Listen(Box<listen::Listen>),
+    /// Post example events to a url, or let the server test the webhooks.
+    Trigger(Box<trigger::Trigger>),
+    /// Create, test and manage webhooks, which receive events.
+    #[command(subcommand)]
+    Webhooks(webhooks::Webhooks),
+    /// Show what a device displays for a campaign.
+    #[command(subcommand)]
+    Enrichments(enrichments::Enrichments),
+    /// Count devices, and notifications by day.
+    #[command(subcommand, visible_alias = "stats")]
+    Statistics(statistics::Statistics),
+    /// Administer applications (needs the admin key).
+    #[command(subcommand)]
+    Apps(apps::Apps),
+    /// Administer API keys (needs the admin key).
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// Administer admin keys (needs the admin key).
+    #[command(subcommand)]
+    AdminKeys(operators::AdminKeys),
+    /// List and end sessions of the console (needs the admin key).
+    #[command(subcommand)]
+    Sessions(operators::Sessions),
+    /// List the changes that operators made with the admin API and the console, newest first (needs the
+    /// admin key).
+    Audit(operators::Audit),
+    /// Administer push providers (needs the admin key).
+    #[command(subcommand)]
+    Providers(providers::Providers),
+    /// Try notifications out with fake providers and devices inside the server (needs the admin key).
+    #[command(subcommand)]
+    Playground(playground::Playground),
+    /// Find problems that prevent delivery, and show how to fix them (needs the admin key).
+    Doctor(doctor::Doctor),
+    /// Manage profiles: addresses and keys of servers, stored in the user's config folder.
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+}
+
+/// `notify devices`. An import opens its connection after it has read its mapping.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Devices {
+    #[command(flatten)]
+    Plain(devices::Devices),
+    /// Register or subscribe the devices of a file, with their users, tags and attributes.
+    Import(Import),
+}
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
@@ -74,14 +164,5 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Playground(command) => playground::run(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),
-        Command::Completions { shell } => print_completions(shell, session),
     }
-}
-
-/// Runs `notify completions`.
-fn print_completions(shell: Shell, session: &mut Session) -> Result<(), Failure> {
-    // The generator panics if it writes to a closed pipe, so it writes to a buffer.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "notify", &mut script);
-    session.out.text(&script)
 }

@@ -4,10 +4,11 @@ use clap::Args;
 use notify_client::{Error, Page, Pages, notify_core::PageQuery};
 use serde::Serialize;
 
-use crate::{failure::Failure, output::view::View, session::Session};
-
-/// Page size of requests for a whole listing.
-pub(crate) const LARGE_PAGE: u32 = 500;
+use crate::{
+    failure::Failure,
+    output::view::View,
+    session::{LARGE_PAGE, Session},
+};
 
 /// Options of a listing.
 #[derive(Debug, Args)]

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    LARGE_PAGE,
     endpoint::{Endpoint, SecretArgs},
     example_events::{Subjects, data, how_to_make_it_happen},
     listen::event_line,
@@ -18,7 +17,7 @@ use super::{
 use crate::{
     failure::Failure,
     output::view,
-    session::{Session, parse_caller_id, parse_id},
+    session::{LARGE_PAGE, Session, parse_caller_id, parse_id},
 };
 
 const TRIGGER_HELP: &str = "\

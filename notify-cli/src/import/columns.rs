@@ -7,7 +7,8 @@ use notify_client::notify_core::{
 
 use super::{
     Purpose,
-    operation::{ATTRIBUTE_PREFIX, Draft, attributes_of_json, parse_subscription, tags_of_cell},
+    operation::{Draft, attributes_of_json, parse_subscription, tags_of_cell},
+    purpose::ATTRIBUTE_PREFIX,
     source_row::is_report,
 };
 use crate::{attribute, failure::Failure, output::unescape_formula};

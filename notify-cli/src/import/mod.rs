@@ -4,6 +4,8 @@
 
 mod columns;
 mod convert;
+mod digest;
+mod json_row;
 mod operation;
 mod purpose;
 mod report;

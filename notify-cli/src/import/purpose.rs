@@ -1,6 +1,7 @@
 //! The purposes of a file, and how they differ.
 
-use super::operation::ATTRIBUTE_PREFIX;
+/// The start of the name of a column or a member that has the value of one attribute.
+pub(super) const ATTRIBUTE_PREFIX: &str = "attribute:";
 
 /// The purpose of the rows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

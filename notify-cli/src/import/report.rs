@@ -13,7 +13,7 @@ use super::Format;
 use super::source_row::SourceRow;
 use crate::failure::Failure;
 use crate::files;
-use crate::import::state::Digest;
+use crate::import::digest::Digest;
 
 /// The path of the report of an import.
 pub(super) enum ReportPath {

@@ -19,8 +19,9 @@ use tokio::sync::mpsc::Sender;
 use crate::failure::Failure;
 use crate::import::columns::Columns;
 use crate::import::convert::{Conversion, Converter, Outcome, Table};
+use crate::import::json_row::draft_of_json;
 use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
-use crate::import::source_row::SourceRow;
+use crate::import::source_row::{RawRow, SourceRow};
 use crate::import::spreadsheet;
 use crate::import::state::Position;
 use crate::import::{Format, Purpose, format_of_name, is_compressed};
@@ -66,31 +67,6 @@ enum ReadError {
     /// The content of the file is wrong.
     #[error(transparent)]
     Content(#[from] Failure),
-}
-
-/// A row in the form of its file.
-#[derive(Clone, Copy)]
-pub(super) enum RawRow<'a> {
-    Csv {
-        header: &'a Arc<ByteRecord>,
-        cells: &'a ByteRecord,
-        /// Whether the file ended within a quoted cell of this row.
-        is_unterminated: bool,
-    },
-    /// A line or an element of a list.
-    Json(&'a [u8]),
-}
-
-impl RawRow<'_> {
-    /// The form of the row for the report.
-    fn to_source_row(self) -> SourceRow {
-        match self {
-            Self::Csv { header, cells, .. } => {
-                SourceRow::Csv { header: header.clone(), cells: cells.clone() }
-            }
-            Self::Json(text) => SourceRow::Ndjson(on_one_line(text)),
-        }
-    }
 }
 
 /// Where a row is in the file.
@@ -451,7 +427,7 @@ impl Sink<'_> {
 
 /// Parses a JSON object. Returns its id, even if the object is invalid, and the draft or its errors.
 fn json_draft(text: &[u8], purpose: Purpose) -> (String, Result<Draft, Vec<String>>) {
-    let draft = Draft::from_json(text, purpose);
+    let draft = draft_of_json(text, purpose);
     let id = match &draft {
         Ok(draft) => draft.id(purpose).to_owned(),
         Err(_) => {
@@ -460,11 +436,6 @@ fn json_draft(text: &[u8], purpose: Purpose) -> (String, Result<Draft, Vec<Strin
         }
     };
     (id, draft)
-}
-
-/// JSON without line breaks, which occur only between its tokens.
-fn on_one_line(json: &[u8]) -> Vec<u8> {
-    json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
 /// The position of the reader. Rows that an earlier run finished are skipped. At the end of these rows, the

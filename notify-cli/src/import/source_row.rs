@@ -55,6 +55,36 @@ impl SourceRow {
     }
 }
 
+/// A row in the form of its file.
+#[derive(Clone, Copy)]
+pub(super) enum RawRow<'a> {
+    Csv {
+        header: &'a Arc<ByteRecord>,
+        cells: &'a ByteRecord,
+        /// Whether the file ended within a quoted cell of this row.
+        is_unterminated: bool,
+    },
+    /// A line or an element of a list.
+    Json(&'a [u8]),
+}
+
+impl RawRow<'_> {
+    /// The form of the row for the report.
+    pub(super) fn to_source_row(self) -> SourceRow {
+        match self {
+            Self::Csv { header, cells, .. } => {
+                SourceRow::Csv { header: header.clone(), cells: cells.clone() }
+            }
+            Self::Json(text) => SourceRow::Ndjson(on_one_line(text)),
+        }
+    }
+}
+
+/// JSON without line breaks, which occur only between its tokens.
+fn on_one_line(json: &[u8]) -> Vec<u8> {
+    json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
 /// The row's line in the first file, if the row is from a report.
 fn csv_first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
     if !is_report(header) {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::files;
+use crate::import::digest::Digest;
 use crate::import::operation::Duplicate;
 use crate::import::report::{Report, ReportPath, ReportState};
 use crate::import::source_row::SourceRow;
@@ -285,24 +286,5 @@ fn remove(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(path)(error)),
         Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// An FNV-1a digest. It detects a different file, but not a file that was made to have the same digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Digest {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
     }
 }

@@ -13,8 +13,11 @@ use notify_client::{
 };
 
 use self::report::Report;
-use super::LARGE_PAGE;
-use crate::{failure::Failure, output::view, session::Session};
+use crate::{
+    failure::Failure,
+    output::view,
+    session::{LARGE_PAGE, Session},
+};
 
 /// Arguments of `notify doctor`.
 #[derive(Debug, Args)]

@@ -24,8 +24,7 @@ use self::record::Record;
 pub(super) use self::rpush::Table;
 use self::rpush::Tokens;
 use super::operation::{Draft, is_subscription_platform};
-use super::source::RawRow;
-use super::source_row::{is_added, is_report};
+use super::source_row::RawRow;
 use crate::failure::{Failure, shell_quoted};
 
 /// The namespace of device ids that are derived from addresses: the `UUIDv5` of
@@ -213,7 +212,7 @@ impl Converter {
 
     /// Adds a row of this table of rpush to what is known of the tokens, unless the mapping excludes it.
     pub(super) fn survey(&mut self, row: &RawRow<'_>, table: Table) {
-        let Ok(record) = row.record() else { return };
+        let Ok(record) = Record::of(row) else { return };
         let is_included = match table {
             Table::Notifications => self.mapping.includes(&record),
             Table::Feedback => self.mapping.includes_app_of(&record),
@@ -240,7 +239,7 @@ impl Converter {
 
     /// Converts a row. Returns the id of each device, which is empty if there is none, with its outcome.
     pub(super) fn convert(&mut self, row: &RawRow<'_>) -> Vec<(String, Conversion)> {
-        let record = match row.record() {
+        let record = match Record::of(row) {
             Ok(record) => record,
             Err(error) => return vec![(String::new(), Err(vec![error]))],
         };
@@ -298,20 +297,6 @@ impl Converter {
             _ => id,
         };
         (id, converted)
-    }
-}
-
-impl RawRow<'_> {
-    /// The columns with their values, without those that a report added.
-    fn record(&self) -> Result<Record, String> {
-        let mut record = match self {
-            Self::Csv { header, cells, .. } => Record::from_cells(header, cells)?,
-            Self::Json(text) => Record::from_json(text)?,
-        };
-        if is_report(record.names()) {
-            record.retain(|name| !is_added(name.as_bytes()));
-        }
-        Ok(record)
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::pairs::pairs;
 use crate::import::columns::{NOT_UTF8, parse_flag};
+use crate::import::source_row::{RawRow, is_added, is_report};
 use crate::output::unescape_formula;
 
 /// A cell with one of these texts is absent: PostgreSQL and MySQL write them for NULL.
@@ -15,7 +16,19 @@ const NULLS: [&str; 2] = ["\\N", "NULL"];
 pub(super) struct Record(Map<String, Value>);
 
 impl Record {
-    pub(super) fn from_cells(header: &ByteRecord, cells: &ByteRecord) -> Result<Self, String> {
+    /// The columns of a row with their values, without those that a report added.
+    pub(super) fn of(row: &RawRow<'_>) -> Result<Self, String> {
+        let mut record = match row {
+            RawRow::Csv { header, cells, .. } => Self::from_cells(header, cells)?,
+            RawRow::Json(text) => Self::from_json(text)?,
+        };
+        if is_report(record.names()) {
+            record.0.retain(|name, _| !is_added(name.as_bytes()));
+        }
+        Ok(record)
+    }
+
+    fn from_cells(header: &ByteRecord, cells: &ByteRecord) -> Result<Self, String> {
         if cells.len() != header.len() {
             let (cells, columns) = (cells.len(), header.len());
             return Err(format!("has {cells} cells, the header has {columns}"));
@@ -42,10 +55,6 @@ impl Record {
     /// The names of the columns.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.0.keys().map(String::as_bytes)
-    }
-
-    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.0.retain(|name, _| keep(name));
     }
 
     /// The value of a column; `None` if it is null or absent. With dots in the name, the value of a member

@@ -1,9 +1,10 @@
 //! Rows of every kind, and their errors.
 
 use super::*;
+use crate::import::json_row::draft_of_json;
 
 fn operation_for(purpose: Purpose, line: &str) -> Result<Operation, Vec<String>> {
-    Draft::from_json(line.as_bytes(), purpose)?.validate(purpose, Timestamp(0))
+    draft_of_json(line.as_bytes(), purpose)?.validate(purpose, Timestamp(0))
 }
 
 fn operation(line: &str) -> Result<Operation, Vec<String>> {
