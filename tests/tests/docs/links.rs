@@ -5,7 +5,7 @@ use std::fs;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::root;
+use super::{read, root};
 
 /// The contents of the site, which `scripts/site.sh` builds.
 const CONTENTS: &str = "docs/SUMMARY.md";
@@ -85,8 +85,9 @@ fn resolve(document: &str, target: &str) -> Option<String> {
     (!target.starts_with('/')).then(|| parts.join("/"))
 }
 
-fn documents() -> BTreeMap<String, Document> {
-    let mut documents = BTreeMap::new();
+/// The names of all documents, below the root.
+pub(super) fn document_paths() -> Vec<String> {
+    let mut names = Vec::new();
     let mut folders = vec![root()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the folder is readable") {
@@ -98,13 +99,16 @@ fn documents() -> BTreeMap<String, Document> {
                 }
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 let name = path.strip_prefix(root()).expect("below the root");
-                let name = name.to_str().expect("names are UTF-8").to_owned();
-                let text = fs::read_to_string(&path).expect("documents are UTF-8");
-                documents.insert(name, Document::parse(&text));
+                names.push(name.to_str().expect("names are UTF-8").to_owned());
             }
         }
     }
-    documents
+    names
+}
+
+fn documents() -> BTreeMap<String, Document> {
+    let names = document_paths().into_iter();
+    names.map(|name| (name.clone(), Document::parse(&read(&name)))).collect()
 }
 
 /// Says what is wrong with a link of a document.
