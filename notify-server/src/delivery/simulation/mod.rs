@@ -39,7 +39,7 @@ use self::defects::Defect;
 use self::run::run;
 
 /// Number of seeds in a run of the whole suite.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 500;
 /// Number of trace lines shown for a failing seed.
 const LINES_SHOWN: usize = 40;
 /// Number of seeds within which an added defect has to be found.
