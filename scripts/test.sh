@@ -27,7 +27,7 @@ done
 
 # The name of the running part, for the message of a failure.
 part=
-# Each step prints its start time, because the whole run should take at most 30 minutes.
+# Each step prints its start time, because the whole run should take at most 20 minutes.
 step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
 scratch=$(mktemp -d)
