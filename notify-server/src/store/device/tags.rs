@@ -8,7 +8,7 @@ use crate::store::device::row::key_by_id;
 use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::row::{count_at, require_app};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, OptionalExtension, PAIRS, TEXTS, list_of, params};
+use crate::store::sql::{Connection, NUMBERS, OptionalExtension, PAIRS, list_of, params};
 use crate::store::{AppNo, DeliveryChange, DeviceKey, Page, PageRequest, StoreError};
 
 /// Sets tags of a device and keeps its other tags.
@@ -187,13 +187,16 @@ pub(in crate::store) fn numbers_of(
     if names.is_empty() {
         return Ok(HashMap::new());
     }
-    let numbers = connection
-        .prepare_cached(&format!(
-            "select name, no from tags where app_no = ?2 and name in {TEXTS}"
-        ))?
+    // A subquery for each name finds one row of the index. PostgreSQL would read all tags of the application
+    // if it planned a search in a list while the application had only a few.
+    let found = connection
+        .prepare_cached(
+            "select value, (select no from tags where app_no = ?2 and name = value)
+             from json_each(json(?1))",
+        )?
         .query_map(params![list_of(names), app.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<HashMap<_, _>, _>>()?;
-    Ok(numbers)
+        .collect::<Result<Vec<(String, Option<i64>)>, _>>()?;
+    Ok(found.into_iter().filter_map(|(name, number)| Some((name, number?))).collect())
 }
 
 /// Returns those of the devices that have a tag set to true, sorted.

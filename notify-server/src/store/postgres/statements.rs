@@ -106,7 +106,7 @@ pub(super) fn type_of(kind: Type) -> PgType {
 
 /// Translates a statement. `?1` becomes `$1`, and `instr` becomes `strpos`. `max` with two
 /// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`, and a search in a list
-/// becomes one in an array: an index is searched for the elements of an array, while PostgreSQL prefers to
+/// becomes one in an array: PostgreSQL mostly searches an index for the elements of an array, but prefers to
 /// read all rows and to join them with a list if it takes a table for small. Hints for the query planner of
 /// SQLite are removed. `for update skip locked` is a comment for SQLite.
 pub(super) fn to_postgres_sql(sql: &str) -> String {
