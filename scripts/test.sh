@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the checks and tests: every part except `dependencies`, or the parts that are named. Installs what they
-# need, on Debian as root. CONTRIBUTING.md describes the parts.
+# need, on Debian as root. A part that fails does not end the run. CONTRIBUTING.md describes the parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,20 +25,20 @@ for name in "${PARTS[@]}" "${NAMED_PARTS[@]}"; do
   if runs "$name"; then chosen+=("$name"); fi
 done
 
-# The name of the running part, for the message of a failure.
+# The name of the running part, and its process group.
 part=
+part_pid=
 # Each step prints its start time, because the whole run should take at most 20 minutes.
 step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
 scratch=$(mktemp -d)
-beside_pids=()
 finish() {
-  local status=$? pid
-  for pid in "${beside_pids[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+  if [ -n "$part_pid" ]; then kill -- "-$part_pid" 2>/dev/null || true; fi
   rm -rf "$scratch"
-  if [ "$status" -ne 0 ]; then printf '\n== failed: %s\n' "$part"; fi
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
@@ -108,7 +108,7 @@ postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; 
 # -- What the parts do ---------------------------------------------------------------------------------
 
 # Cargo always gets the whole workspace. It builds a single package with other features, which takes minutes.
-cargo_test() { cargo test --workspace --all-features "$@"; }
+cargo_test() { cargo test --workspace --all-features --no-fail-fast "$@"; }
 # Some tests start the binaries. Built without a suite, the binaries would have other features.
 build() {
   step "build"
@@ -138,21 +138,26 @@ mapfile -t busy_suites < <(printf '%s\n' "${e2e_suites[@]}" |
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
   --test=isolation)
 
+# Runs a step of a part. If it fails, the part fails at its end: `status` is a variable of the part.
+try() { "$@" || status=1; }
+
 lint() {
+  local status=0
   step "format"
-  cargo fmt --all --check
+  try cargo fmt --all --check
   step "deployment files"
-  ./scripts/lint-deploy.sh
+  try ./scripts/lint-deploy.sh
   step "Clippy"
-  cargo clippy --workspace --all-targets --all-features -- -D warnings
+  try cargo clippy --workspace --all-targets --all-features --keep-going -- -D warnings
   # The binaries are built as users build them: one by one, and without the features for tests.
-  cargo clippy -p notify-push-server -- -D warnings
-  cargo clippy -p notify-push-cli -- -D warnings
+  try cargo clippy -p notify-push-server -- -D warnings
+  try cargo clippy -p notify-push-cli -- -D warnings
   step "Clippy, without the console and the sandbox"
-  cargo clippy -p notify-push-server --no-default-features -- -D warnings
+  try cargo clippy -p notify-push-server --no-default-features -- -D warnings
   step "crates that can be published"
-  cargo package --quiet --no-verify --allow-dirty -p notify-core -p notify-client -p notify-sandbox \
+  try cargo package --quiet --no-verify --allow-dirty -p notify-core -p notify-client -p notify-sandbox \
     -p notify-push-server -p notify-push-cli -p notify-testing
+  return "$status"
 }
 
 dependencies() {
@@ -175,21 +180,25 @@ dependencies() {
 }
 
 docs() {
+  local status=0
   build "${docs_suites[@]}"
   step "documents and source tree"
-  cargo_test "${docs_suites[@]}"
+  try cargo_test "${docs_suites[@]}"
   step "examples in the documentation"
-  cargo_test --doc
+  try cargo_test --doc
   step "rustdoc"
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --document-private-items
+  RUSTDOCFLAGS="-D warnings" try cargo doc --workspace --all-features --no-deps --document-private-items
+  return "$status"
 }
 
 # Together, the filters of the next three parts run each test of the libraries once.
 unit() {
+  local status=0
   step "libraries, without the store and delivery"
-  cargo_test --lib -- --skip store:: --skip delivery::
+  try cargo_test --lib -- --skip store:: --skip delivery::
   step "programs, and the suites of their packages"
-  cargo_test --bins "${unit_suites[@]}"
+  try cargo_test --bins "${unit_suites[@]}"
+  return "$status"
 }
 store() {
   step "the store, on both databases"
@@ -202,23 +211,25 @@ simulation() {
 }
 
 e2e() {
+  local status=0
   build "${e2e_suites[@]}"
   step "the whole product; generated requests, and suites that mostly wait, run concurrently"
   begin_beside cargo_test "${waiting_suites[@]}"
   # The suites leave about a core idle, which the generated requests use for minutes.
   begin_beside ./scripts/fuzz-api.sh
-  cargo_test "${busy_suites[@]}"
+  try cargo_test "${busy_suites[@]}"
   step "suites that mostly wait, and the API against its own description"
-  end_beside
+  try end_beside
   step "clients generated from the description"
-  ./scripts/test-generators.sh
+  try ./scripts/test-generators.sh
   step "examples"
   local example name
   for example in examples/src/bin/*.rs; do
     name=$(basename "$example" .rs)
     printf -- '-- %s\n' "$name"
-    "${CARGO_TARGET_DIR:-target}/debug/$name"
+    try "${CARGO_TARGET_DIR:-target}/debug/$name"
   done
+  return "$status"
 }
 
 browsers() {
@@ -228,23 +239,23 @@ browsers() {
 }
 
 postgres() {
+  local status=0
   build "${postgres_suites[@]}" --test=crash
   step "suites on PostgreSQL; crash tests run concurrently"
   export NOTIFY_TEST_BACKEND=postgres
   NOTIFY_CRASH_RUNS=5 begin_beside cargo_test --test=crash -- --test-threads=2 points kills_at
   # Two tests run at a time. With more, requests would exceed their 4 seconds for storage.
-  RUST_TEST_THREADS=2 cargo_test "${postgres_suites[@]}"
+  RUST_TEST_THREADS=2 try cargo_test "${postgres_suites[@]}"
   step "crash tests on PostgreSQL"
-  end_beside
-  unset NOTIFY_TEST_BACKEND
+  try end_beside
+  return "$status"
 }
 
 # Starts a command that runs concurrently with the next ones. `end_beside` waits for it and prints its output.
+beside_pids=()
 begin_beside() {
-  set -m # a process group of its own, which can be killed as one
   "$@" >"$scratch/beside-${#beside_pids[@]}" 2>&1 &
   beside_pids+=($!)
-  set +m
 }
 end_beside() {
   local nth status=0
@@ -259,11 +270,24 @@ end_beside() {
 # -- The run -------------------------------------------------------------------------------------------
 
 for part in "${chosen[@]}"; do "${part}_needs"; done
+failed=()
 for part in "${chosen[@]}"; do
-  "$part"
-  # The lints come first, because they fail soonest. Then everything is built at once.
-  if [ "$part" = lint ] && [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then build --tests; fi
+  # Each part is a process group, which an interrupt ends as one. Its status is tested afterwards, because
+  # Bash ignores `set -e` in a command whose status is tested at once.
+  set -m
+  (set -e +m; "$part") &
+  part_pid=$!
+  set +m
+  wait "$part_pid" || failed+=("$part")
+  part_pid=
+  # The lints come first, because they fail soonest. Then everything is built at once. A failure shows again in
+  # the parts that need what was not built.
+  if [ "$part" = lint ] && [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then build --tests || true; fi
 done
 
 part=${chosen[*]}
+if [ "${#failed[@]}" -gt 0 ]; then
+  step "failed: ${failed[*]}"
+  exit 1
+fi
 step "passed"
