@@ -313,6 +313,20 @@ impl ActiveDispatch {
         names_users || self.row.condition.is_some()
     }
 
+    /// Whether the notification goes to one device that the request names, and its attempt depends on nothing
+    /// but that device and the lane.
+    pub(crate) fn is_single(&self) -> bool {
+        let names_one_device = matches!(
+            &self.row.source,
+            AudienceSource::Named { keys, users: None, .. } if keys.len() == 1
+        );
+        names_one_device
+            && self.row.condition.is_none()
+            && self.row.portion == Portion::All
+            && self.pace.is_none()
+            && !self.records_intents()
+    }
+
     pub(crate) fn targets_named_devices(&self) -> bool {
         match self.row.source {
             AudienceSource::Named { .. } => true,

@@ -438,13 +438,13 @@ impl EngineTask {
 /// are started by the next poll.
 const STARTS_WAITING_MAX: usize = 16;
 
-/// State that was read before a start.
+/// State that was read before a start, or before the claims of a lane's turn.
 pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
-    /// Tracks changes of devices. It was opened before the start read its devices, so that no change
-    /// since then is missed (hazard 8 of docs/delivery.md).
+    /// Tracks changes of devices. It was opened before the devices were read, so that no change since then
+    /// is missed (hazard 8 of docs/delivery.md).
     pub(crate) tracker: Arc<RangeTracker>,
-    /// The server's lease generation before the start opened its pages.
+    /// The server's lease generation before the pages were opened.
     pub(crate) lease_generation: u64,
     /// Number of cancellations, pauses and resumptions before the start.
     pub(crate) interventions: u64,
@@ -464,6 +464,21 @@ pub(crate) struct PendingPage {
 }
 
 impl StartContext {
+    /// Reads the state, and tracks the devices with keys in `(from, to]`.
+    pub(crate) fn read(
+        context: &EngineContext,
+        from: DeviceKey,
+        to: DeviceKey,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            at: now,
+            tracker: context.device_tracker.open(from, to),
+            lease_generation: context.membership.lease_generation(),
+            interventions: context.interventions(),
+        }
+    }
+
     /// Reads the state before a start, and builds the request to the store.
     pub(crate) fn new(context: &EngineContext, now: Timestamp) -> (Self, StartDue) {
         let lanes = {
@@ -471,12 +486,7 @@ impl StartContext {
             let accepting = lanes.iter().filter(|(_, lane)| lane.accepts_singles(now));
             accepting.map(|(key, _)| *key).collect()
         };
-        let start_context = Self {
-            at: now,
-            tracker: context.device_tracker.open(DeviceKey(0), DeviceKey(i64::MAX)),
-            lease_generation: context.membership.lease_generation(),
-            interventions: context.interventions(),
-        };
+        let start_context = Self::read(context, DeviceKey(0), DeviceKey(i64::MAX), now);
         let lease_until = now.plus_ms(context.config.lease_ms);
         let opening = Some(Opening { instance: context.instance, lease_until, lanes });
         (start_context, StartDue { now, limit: context.config.start_batch, opening })

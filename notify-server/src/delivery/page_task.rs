@@ -463,7 +463,7 @@ impl PageTask {
         } else if self.lane.retry_backlog_full() {
             Err(Blocked::RetryBacklog)
         } else if self.dispatch.pace(now).is_some() && self.allowance.attempts(now) == 0 {
-            // As in `LaneTask::paced_until`.
+            // As in `Lane::paced_until`.
             match self.lane.breaker.peek(now) {
                 Admission::Go => Err(Blocked::NoAllowance),
                 Admission::Wait(until) => Err(Blocked::Lane(sender::Blocked::Admission(until))),

@@ -1,6 +1,6 @@
 //! The task of single-device notifications. It sends notifications that came due together, and commits
-//! their outcomes in few transactions. The store opened the page of each notification in the
-//! transaction that started it and returned the device, so that the task reads nothing again.
+//! their outcomes in few transactions. The page of each notification is open, and its device was read: by
+//! the transaction that started the notification, or by a turn of the lane. The task reads nothing again.
 //!
 //! A notification that cannot be sent at once, or whose attempt postponed it, continues as an ordinary
 //! page.
@@ -25,8 +25,8 @@ use super::sender::{
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
-/// Most open single-device notifications in a lane. At the limit, further notifications wait for their
-/// turn like any dispatch; one start may exceed the limit by at most `EngineConfig::start_batch`. Each
+/// Most open single-device notifications in a lane. At the limit, each further notification has a page task
+/// when its turn comes; one start may exceed the limit by at most `EngineConfig::start_batch`. Each
 /// notification takes about 3 kB. The limit is high enough for a second of full load during which
 /// neither the provider nor the disk answers.
 pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
@@ -39,7 +39,7 @@ pub(crate) struct Single {
     pub(crate) open: OpenSingle,
 }
 
-/// Notifications of one lane that were started together.
+/// Notifications of one lane whose pages were opened together.
 pub(crate) struct Singles {
     pub(crate) singles: Vec<Single>,
     pub(crate) start_context: StartContext,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use futures_util::future::join_all;
 use notify_core::Timestamp;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -14,11 +15,12 @@ use crate::delivery::breaker::Admission;
 use crate::delivery::context::EngineContext;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
+use crate::delivery::engine::StartContext;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::delivery::pace::{Allowance, Granted, Pace};
 use crate::delivery::page_task::{DeviceSnapshot, PageEnd, PageTask};
 use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
-use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
+use crate::delivery::single_task::{LANE_SINGLES_MAX, Single, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
     AudienceDevice, ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, Intervention, OpenPage,
@@ -61,9 +63,11 @@ pub(crate) struct LaneTask {
 const PACE_RECHECK_MS: i64 = 5_000;
 /// How long a dispatch with a rate waits while it has too many open pages, in milliseconds.
 const PACED_PAGES_RECHECK_MS: i64 = 500;
+/// Most single-device notifications whose pages are opened concurrently.
+const SINGLES_PER_TURN_MAX: usize = 64;
 
 /// When a dispatch has its next turn.
-pub(super) enum NextTurn {
+enum NextTurn {
     /// After the others.
     Now,
     /// Not before the rate of its notification may admit attempts.
@@ -85,6 +89,28 @@ impl PageRead {
     fn free(batch: DeviceBatch) -> Self {
         Self::Ready { batch, allowance: Allowance::default() }
     }
+}
+
+/// What came of the claim of a dispatch's next page.
+struct Claimed {
+    /// What sends the page; `None` if there is no page, or no device of it gets the notification.
+    opened: Option<Opened>,
+    next_turn: NextTurn,
+}
+
+impl Claimed {
+    /// No page was opened.
+    fn nothing(next_turn: NextTurn) -> Self {
+        Self { opened: None, next_turn }
+    }
+}
+
+/// What sends a page that was opened.
+enum Opened {
+    /// The task of single-device notifications.
+    Single(Box<Single>),
+    /// A task of its own.
+    Page(Box<PageTask>),
 }
 
 /// Which task of a lane ended.
@@ -186,25 +212,17 @@ impl LaneTask {
         }
         while self.has_capacity() {
             self.fill_ready().await?;
-            let Some(dispatch) = self.ready.pop_front() else { break };
-            if dispatch.is_paused(self.lane.context.clock.now()) {
-                self.lane.context.remove_dispatch(dispatch.row.no);
-                self.lane.context.park(&dispatch);
-                continue;
+            let turn = self.take_turn().await?;
+            let turn_len = turn.len();
+            if turn_len == 0 {
+                break;
             }
-            match self.open_next_page(&dispatch).await {
-                Ok(NextTurn::Now) => self.ready.push_back(dispatch),
-                Ok(NextTurn::NotBefore(until)) => self.wait_for_pace(dispatch, until),
-                Ok(NextTurn::None) => self.lane.context.remove_dispatch(dispatch.row.no),
-                Err(error) => {
-                    self.ready.push_front(dispatch);
-                    return Err(error);
-                }
-            }
+            self.open_next_pages(turn).await?;
             // A page with few targets takes little capacity, so that a search for few devices opens all its
-            // pages in this loop. New dispatches take turns with it, and a stop or due retries end it.
+            // pages in this loop. New dispatches take turns with it, and a stop or due retries end it. So do
+            // single-device notifications, which take no capacity.
             self.read_inbox().await?;
-            if self.retries_due || self.lane.context.stop.is_cancelled() {
+            if turn_len > 1 || self.retries_due || self.lane.context.stop.is_cancelled() {
                 self.lane.wake();
                 break;
             }
@@ -213,6 +231,76 @@ impl LaneTask {
             !self.ready.is_empty() || !self.overflow.is_empty() || !self.page_queue_lens.is_empty();
         self.lane.set_other_work(has_other_work);
         Ok(())
+    }
+
+    /// Takes the dispatches that have the next turn: one, or several single-device notifications. The pages of
+    /// several are opened concurrently, so that they share commits.
+    async fn take_turn(&mut self) -> Result<Vec<Arc<ActiveDispatch>>, StoreError> {
+        if self.ready.front().is_some_and(|dispatch| dispatch.is_single()) {
+            // They are opened concurrently only if the provider is known.
+            self.lane.provider().await?;
+        }
+        let may_group = self.lane.may_group_singles(self.lane.context.clock.now());
+        let is_grouped = |dispatch: &Arc<ActiveDispatch>| may_group && dispatch.is_single();
+        let mut turn: Vec<_> = self.ready.pop_front().into_iter().collect();
+        if turn.first().is_some_and(is_grouped) {
+            // Each of them may turn out to need a page task.
+            let pages_max = self.lane.context.config.lane_pages_max - self.page_queue_lens.len();
+            while turn.len() < pages_max.min(SINGLES_PER_TURN_MAX)
+                && self.ready.front().is_some_and(is_grouped)
+            {
+                turn.extend(self.ready.pop_front());
+            }
+        }
+        Ok(turn)
+    }
+
+    /// Opens the next page of each of these dispatches, and starts to send it.
+    async fn open_next_pages(&mut self, turn: Vec<Arc<ActiveDispatch>>) -> Result<(), StoreError> {
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
+        let (paused, turn): (Vec<_>, Vec<_>) =
+            turn.into_iter().partition(|dispatch| dispatch.is_paused(now));
+        for dispatch in paused {
+            context.remove_dispatch(dispatch.row.no);
+            context.park(&dispatch);
+        }
+        let from = turn.iter().map(|dispatch| dispatch.cursor()).min();
+        let to = turn.iter().map(|dispatch| dispatch.row.until).max();
+        let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
+        let start_context = StartContext::read(&context, from, to, now);
+        let claims =
+            turn.iter().map(|dispatch| self.lane.claim_next_page(dispatch, &start_context));
+        let claimed = join_all(claims).await;
+        let (mut singles, mut failed, mut error) = (Vec::new(), Vec::new(), None);
+        for (dispatch, claimed) in turn.into_iter().zip(claimed) {
+            let Claimed { opened, next_turn } = match claimed {
+                Ok(claimed) => claimed,
+                Err(first) => {
+                    failed.push(dispatch);
+                    error.get_or_insert(first);
+                    continue;
+                }
+            };
+            match opened {
+                Some(Opened::Single(single)) => singles.push(*single),
+                Some(Opened::Page(task)) => self.spawn_page(*task),
+                None => {}
+            }
+            match next_turn {
+                NextTurn::Now => self.ready.push_back(dispatch),
+                NextTurn::NotBefore(until) => self.wait_for_pace(dispatch, until),
+                NextTurn::None => context.remove_dispatch(dispatch.row.no),
+            }
+        }
+        if !singles.is_empty() {
+            self.send_singles(Singles { singles, start_context });
+        }
+        // They keep their order.
+        for dispatch in failed.into_iter().rev() {
+            self.ready.push_front(dispatch);
+        }
+        error.map_or(Ok(()), Err)
     }
 
     /// Loads the state from before this process: whether the lane is tripped, the statuses that
@@ -289,67 +377,6 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Reads the devices of the next page. If its notification has a rate and the page needs attempts, the
-    /// page has no more devices than attempts.
-    async fn read_page(
-        &self,
-        dispatch: &ActiveDispatch,
-        from: DeviceKey,
-        now: Timestamp,
-    ) -> Result<PageRead, StoreError> {
-        let context = &self.lane.context;
-        let pace = dispatch.pace(now);
-        if let Some(until) = pace.and_then(|pace| self.paced_until(dispatch, pace, from, now)) {
-            return Ok(PageRead::NotBefore(until));
-        }
-        let search = context.search_permit(&dispatch.row).await;
-        let rows = context.config.page_rows_of(dispatch.supports_dedup());
-        let mut batch = context.store.read_batch(&dispatch.row, from, rows).await?;
-        drop(search);
-        let targets = |device: &AudienceDevice| dispatch.targets(device);
-        let has_target = batch.devices.iter().any(targets);
-        let Some(pace) = pace.filter(|_| has_target) else { return Ok(PageRead::free(batch)) };
-        if !matches!(dispatch.mode(&self.lane).await?, DeliveryMode::Send(_)) {
-            return Ok(PageRead::free(batch));
-        }
-        let left = pace.take_left();
-        let grant = if left.attempts(now) > 0 {
-            left
-        } else {
-            match pace.request(context, context.config.lane_devices_max).await? {
-                Granted::Now(grant) => grant,
-                Granted::NotBefore(until) => {
-                    pace.wait_at(from);
-                    return Ok(PageRead::NotBefore(until));
-                }
-            }
-        };
-        batch.keep_first(grant.attempts(now), targets);
-        let targeted = batch.devices.iter().filter(|device| targets(device)).count();
-        Ok(PageRead::Ready { batch, allowance: pace.split(grant, targeted) })
-    }
-
-    /// Until when the next page of a notification with a rate has to wait, as far as this is known without a
-    /// request.
-    fn paced_until(
-        &self,
-        dispatch: &ActiveDispatch,
-        pace: &Pace,
-        from: DeviceKey,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let soon = now.plus_ms(PACED_PAGES_RECHECK_MS);
-        if !pace.may_open_page() {
-            return Some(soon);
-        }
-        // Attempts that the lane does not admit would be lost to the other platforms. Without a time of
-        // expiry, deliveries end while the credentials are refused, so their pages must be opened.
-        match self.lane.breaker.peek(now) {
-            Admission::Wait(until) if dispatch.expires_at.is_some() => Some(until.max(soon)),
-            Admission::Wait(_) | Admission::Go => pace.waits_until(from, now),
-        }
-    }
-
     /// Puts a dispatch aside until the rate of its notification may admit attempts. It has a turn earlier if
     /// that is long, since it may have been canceled.
     fn wait_for_pace(&mut self, dispatch: Arc<ActiveDispatch>, until: Timestamp) {
@@ -388,36 +415,34 @@ impl LaneTask {
     }
 }
 
-// Opening the next page of a dispatch, and resuming abandoned pages.
+// Opening the next page of a dispatch.
 
-impl LaneTask {
-    /// Reads and claims the next page of a dispatch, and starts its task. Returns when the dispatch has its
-    /// next turn.
-    pub(super) async fn open_next_page(
-        &mut self,
+impl Lane {
+    /// Reads and claims the next page of a dispatch. `start_context` was read before.
+    async fn claim_next_page(
+        self: &Arc<Self>,
         dispatch: &Arc<ActiveDispatch>,
-    ) -> Result<NextTurn, StoreError> {
-        let context = self.lane.context.clone();
+        start_context: &StartContext,
+    ) -> Result<Claimed, StoreError> {
+        let context = self.context.clone();
         if context.config.clustered && !self.sync_cursor(dispatch).await? {
-            return Ok(NextTurn::None);
+            return Ok(Claimed::nothing(NextTurn::None));
         }
         if dispatch.is_paused(context.clock.now()) {
             // The next turn parks the dispatch.
-            return Ok(NextTurn::Now);
+            return Ok(Claimed::nothing(NextTurn::Now));
         }
-        let from = dispatch.cursor();
-        let tracker = context.device_tracker.open(from, dispatch.row.until);
-        let read_at = context.clock.now();
-        let lease_generation = context.membership.lease_generation();
+        let (from, read_at) = (dispatch.cursor(), start_context.at);
         let (batch, allowance) = match self.read_page(dispatch, from, read_at).await {
             Ok(PageRead::Ready { batch, allowance }) => (batch, allowance),
-            Ok(PageRead::NotBefore(until)) => return Ok(NextTurn::NotBefore(until)),
+            Ok(PageRead::NotBefore(until)) => {
+                return Ok(Claimed::nothing(NextTurn::NotBefore(until)));
+            }
             // The dispatch was erased with its application.
-            Err(StoreError::NotFound) => return Ok(NextTurn::None),
+            Err(StoreError::NotFound) => return Ok(Claimed::nothing(NextTurn::None)),
             Err(error) => return Err(error),
         };
         let DeviceBatch { devices, to, end } = batch;
-        tracker.shrink_to(from, to);
         let targeted = devices.iter().filter(|device| dispatch.targets(device)).count();
         let missing = dispatch.missing_named_devices(&devices, from, to).len();
         let claim = PageClaim {
@@ -440,16 +465,16 @@ impl LaneTask {
                 if let Some(pace) = dispatch.pace(read_at) {
                     pace.keep(allowance);
                 }
-                return Ok(NextTurn::Now);
+                return Ok(Claimed::nothing(NextTurn::Now));
             }
             // Another task of this process moved the cursor. Either that task opens the remaining pages,
             // or recovery finds the dispatch again.
             Err(StoreError::Fenced) => {
                 context.request_recovery();
-                return Ok(NextTurn::None);
+                return Ok(Claimed::nothing(NextTurn::None));
             }
             // The dispatch was erased with its application.
-            Err(StoreError::NotFound) => return Ok(NextTurn::None),
+            Err(StoreError::NotFound) => return Ok(Claimed::nothing(NextTurn::None)),
             Err(error) => {
                 // The commit may have succeeded although its acknowledgement was lost. Recovery then
                 // finds the page.
@@ -464,20 +489,15 @@ impl LaneTask {
         }
         // If the page targets no device, the claim has already finished it. No task is started for
         // it: a device that becomes eligible now would be sent to without being counted.
-        if claim.targeted > 0 {
-            context.insert_page(page.no);
-            let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
-            let (lane, dispatch) = (self.lane.clone(), dispatch.clone());
-            let settled = SettledDevices::default();
-            self.spawn_page(PageTask::new(lane, dispatch, page, snapshot, &settled, allowance));
-        }
-        Ok(if end { NextTurn::None } else { NextTurn::Now })
+        let opened = (claim.targeted > 0)
+            .then(|| self.start_page(dispatch.clone(), page, devices, start_context, allowance));
+        Ok(Claimed { opened, next_turn: if end { NextTurn::None } else { NextTurn::Now } })
     }
 
     /// Reads the cursor that all servers share, and moves the dispatch there. Returns false if no page
     /// is left to open.
     async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
-        let (context, no) = (&self.lane.context, dispatch.row.no);
+        let (context, no) = (&self.context, dispatch.row.no);
         let interventions = context.interventions();
         let Some(scan) = context.store.scan(no).await? else {
             return Ok(false);
@@ -491,6 +511,100 @@ impl LaneTask {
         Ok(true)
     }
 
+    /// Records the page as open, and decides what sends it.
+    fn start_page(
+        self: &Arc<Self>,
+        dispatch: Arc<ActiveDispatch>,
+        page: OpenPage,
+        mut devices: Vec<AudienceDevice>,
+        start_context: &StartContext,
+        allowance: Allowance,
+    ) -> Opened {
+        let (context, now) = (&self.context, start_context.at);
+        let is_single = devices.len() == 1
+            && self.may_group_singles(now)
+            && dispatch.is_single()
+            && !dispatch.is_canceled()
+            && !dispatch.has_expired(now)
+            && !dispatch.may_be_overtaken(context, now);
+        if is_single && let Some(device) = devices.pop() {
+            let open = self.open_single(page.no);
+            return Opened::Single(Box::new(Single { dispatch, page, device, open }));
+        }
+        context.insert_page(page.no);
+        let tracker = context.device_tracker.split(&start_context.tracker, page.from, page.to);
+        let lease_generation = start_context.lease_generation;
+        let snapshot = DeviceSnapshot { devices, read_at: now, tracker, lease_generation };
+        let settled = SettledDevices::default();
+        let task = PageTask::new(self.clone(), dispatch, page, snapshot, &settled, allowance);
+        Opened::Page(Box::new(task))
+    }
+
+    /// Reads the devices of the next page. If its notification has a rate and the page needs attempts, the
+    /// page has no more devices than attempts.
+    async fn read_page(
+        &self,
+        dispatch: &ActiveDispatch,
+        from: DeviceKey,
+        now: Timestamp,
+    ) -> Result<PageRead, StoreError> {
+        let context = &self.context;
+        let pace = dispatch.pace(now);
+        if let Some(until) = pace.and_then(|pace| self.paced_until(dispatch, pace, from, now)) {
+            return Ok(PageRead::NotBefore(until));
+        }
+        let search = context.search_permit(&dispatch.row).await;
+        let rows = context.config.page_rows_of(dispatch.supports_dedup());
+        let mut batch = context.store.read_batch(&dispatch.row, from, rows).await?;
+        drop(search);
+        let targets = |device: &AudienceDevice| dispatch.targets(device);
+        let has_target = batch.devices.iter().any(targets);
+        let Some(pace) = pace.filter(|_| has_target) else { return Ok(PageRead::free(batch)) };
+        if !matches!(dispatch.mode(self).await?, DeliveryMode::Send(_)) {
+            return Ok(PageRead::free(batch));
+        }
+        let left = pace.take_left();
+        let grant = if left.attempts(now) > 0 {
+            left
+        } else {
+            match pace.request(context, context.config.lane_devices_max).await? {
+                Granted::Now(grant) => grant,
+                Granted::NotBefore(until) => {
+                    pace.wait_at(from);
+                    return Ok(PageRead::NotBefore(until));
+                }
+            }
+        };
+        batch.keep_first(grant.attempts(now), targets);
+        let targeted = batch.devices.iter().filter(|device| targets(device)).count();
+        Ok(PageRead::Ready { batch, allowance: pace.split(grant, targeted) })
+    }
+
+    /// Until when the next page of a notification with a rate has to wait, as far as this is known without a
+    /// request.
+    fn paced_until(
+        &self,
+        dispatch: &ActiveDispatch,
+        pace: &Pace,
+        from: DeviceKey,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let soon = now.plus_ms(PACED_PAGES_RECHECK_MS);
+        if !pace.may_open_page() {
+            return Some(soon);
+        }
+        // Attempts that the lane does not admit would be lost to the other platforms. Without a time of
+        // expiry, deliveries end while the credentials are refused, so their pages must be opened.
+        match self.breaker.peek(now) {
+            Admission::Wait(until) if dispatch.expires_at.is_some() => Some(until.max(soon)),
+            Admission::Wait(_) | Admission::Go => pace.waits_until(from, now),
+        }
+    }
+}
+
+// Resuming abandoned pages, and starting tasks.
+
+impl LaneTask {
     /// Resumes a page that another process, or a panicked task of this one, left open.
     pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
@@ -831,8 +945,18 @@ impl Lane {
     /// the lane sends it without claiming the page. This is allowed only if the lane can send it at once,
     /// and if it does not overtake work that waits in the lane.
     pub(crate) fn accepts_singles(&self, now: Timestamp) -> bool {
-        !self.has_other_work.load(Ordering::Acquire)
-            && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
+        !self.has_other_work.load(Ordering::Acquire) && self.may_open_singles(now)
+    }
+
+    /// Whether the lane opens single-device notifications that wait in it concurrently. A breaker that is not
+    /// closed admits few of them, and the others would each have to continue as a page.
+    fn may_group_singles(&self, now: Timestamp) -> bool {
+        self.breaker.is_closed() && self.may_open_singles(now)
+    }
+
+    /// Whether the lane can send further single-device notifications at once.
+    fn may_open_singles(&self, now: Timestamp) -> bool {
+        self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
             && !self.retry_backlog_full()
             && matches!(self.breaker.peek(now), Admission::Go)
             && matches!(self.provider_slot().provider, LaneProvider::Ready(_))

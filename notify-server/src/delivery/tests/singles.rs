@@ -74,6 +74,29 @@ async fn many_singles_are_settled_in_few_commits() {
 }
 
 #[tokio::test]
+async fn a_backlog_of_singles_is_opened_and_settled_in_few_commits() {
+    const SENDS: usize = 200;
+    let mut rig = Rig::new(SENDS).await;
+    rig.devices(SENDS).await;
+    let mut ids = Vec::new();
+    for number in 0..SENDS {
+        ids.push(rig.accept(to(&format!("d{number:05}"))).await);
+    }
+    let commits = rig.store.commits();
+    rig.start();
+    for id in &ids {
+        let record = rig.until(id, is_completed).await;
+        assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
+    }
+    let commits = rig.store.commits() - commits;
+    assert!(commits < SENDS as u64 / 4, "{commits} commits for {SENDS} notifications");
+    for number in 0..SENDS {
+        assert_eq!(attempts(&rig.provider, &format!("token-d{number:05}")), 1);
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_single_starts_in_the_commit_that_accepts_it_and_outcomes_share_a_commit() {
     const SENDS: usize = 20;
     let mut rig = rig(SENDS, SENDS).await;
