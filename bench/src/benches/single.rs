@@ -1,8 +1,10 @@
 //! Single-device notifications, the most common call. They are sent over 64 connections and one at a time.
 //! The row measures the time from the start of the `POST` until the provider receives the message, and the
-//! cost until the outcome is stored. The baseline is a `POST` that only stores.
+//! cost until the outcome is stored. The baseline is a `POST` that only stores; for sends to a server that has
+//! just started, it is the same sends to a server that has already sent.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,8 +19,8 @@ use crate::paths::Paths;
 use crate::proc::{Costs, OtherLoad, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, device_id, is_android, notification, now, push_token};
-use crate::servers::{Sandbox, Server};
-use crate::table::{Goal, Line, Section, grouped, median};
+use crate::servers::{Keys, Sandbox, Server};
+use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 /// How often the number of stored outcomes is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -47,16 +49,18 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let seed = Seed::with(paths, devices).await?;
     let data = seed.copy(paths)?;
     let (server, _) = Server::start(paths, data.path())?;
-    let sandbox = Sandbox::start(JOURNAL)?;
+    let sandbox = Arc::new(Sandbox::start(JOURNAL)?);
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
     caller.configure_providers(&sandbox, &PROVIDERS).await?;
     let setup = Setup { server, sandbox, key: seed.keys.api_key.clone(), devices };
+    // The providers are configured once, so that each round starts with what an ordinary restart finds.
+    let cold_data = seed.copy(paths)?;
+    setup.start_on(paths, cold_data.path(), &caller.keys).await?.server.stop()?;
     // The first sends open the connections to both providers.
     setup.send(scale.connections as u64, scale.connections).await?;
 
     let mut section = Section::default();
-    let (mut few, mut many, mut alone) =
-        (Measured::default(), Measured::default(), Measured::default());
+    let [mut few, mut cold, mut many, mut alone] = std::array::from_fn(|_| Measured::default());
     let mut stored = Costs::default();
     let later = notification(&["android"], Some(now().plus_ms(DAYS * DAY_MS))).to_string();
     let store_only = post(&setup.key, move |_| later.clone());
@@ -66,6 +70,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         let target = (setup.server.address, setup.server.id());
         stored.0.push(load(target, scale.connections, scale.phase, &store_only).await?);
         setup.measure(&mut few, scale.singles, scale.connections).await?;
+        let started = setup.start_on(paths, cold_data.path(), &caller.keys).await?;
+        started.measure(&mut cold, scale.singles, scale.connections).await?;
+        started.server.stop()?;
         setup.measure(&mut many, scale.singles_many, scale.connections).await?;
         setup.measure(&mut alone, scale.singles_alone, 1).await?;
         section.flushes.push(flush_p50(paths.disk())?);
@@ -94,12 +101,29 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
             section.lines.push(Line { row: "single", what, figure, baseline, ratio, goal });
         }
     }
+    section.lines.extend(lines_of_start(scale.singles, &cold, &few));
     section.notes.push(
         "single: half of the devices on FCM, half on APNs, over TLS to the sandbox; from the start \
          of the POST until every outcome is stored; a commit is one flush of the log"
             .to_owned(),
     );
     Ok(section)
+}
+
+/// The sends to a server that has just started, compared with those to a server that has already sent.
+fn lines_of_start(sends: u64, cold: &Measured, warm: &Measured) -> [Line; 2] {
+    let line = |unit, ratio| Line {
+        row: "single",
+        what: format!("{} sends to a server that has just started: {unit}", grouped(sends as f64)),
+        figure: cold.text(),
+        baseline: format!("the same sends to a server that has already sent: {}", warm.text()),
+        ratio,
+        goal: Goal::AtMost(1.3),
+    };
+    [
+        line("CPU", median_ratio(&cold.costs.cpu(), &warm.costs.cpu())),
+        line("bytes written", median_ratio(&cold.bytes, &warm.bytes)),
+    ]
 }
 
 impl Measured {
@@ -117,12 +141,22 @@ impl Measured {
 /// A server, its providers and its devices.
 struct Setup {
     server: Server,
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     key: String,
     devices: u64,
 }
 
 impl Setup {
+    /// Starts a further server, on this folder, with the same providers and devices. This run of it has sent
+    /// nothing yet.
+    async fn start_on(&self, paths: &Paths, data: &Path, keys: &Keys) -> anyhow::Result<Self> {
+        let (server, _) = Server::start(paths, data)?;
+        let caller = Caller { address: server.address, keys: keys.clone() };
+        caller.configure_providers(&self.sandbox, &PROVIDERS).await?;
+        let (sandbox, key) = (self.sandbox.clone(), self.key.clone());
+        Ok(Self { server, sandbox, key, devices: self.devices })
+    }
+
     /// Sends to `count` devices and adds the results to `measured`.
     async fn measure(
         &self,
