@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use notify_client::Client;
+use notify_client::{Client, ClientBuilder};
 use notify_sandbox::{Sandbox, SandboxConfig};
 use tokio::sync::watch;
 
@@ -72,7 +72,19 @@ impl RestartableServer {
     /// # Errors
     /// When the client cannot be built.
     pub fn client_of(&self, api_key: &str) -> Result<Client> {
-        let mut builder = Client::builder(&self.origin.borrow()).retries(0);
+        Ok(self.builder_of(api_key).retries(0).build()?)
+    }
+
+    /// As [`Self::client_of`], with the retries of the SDK. For what a test prepares before it fails anything.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn preparing_client_of(&self, api_key: &str) -> Result<Client> {
+        Ok(self.builder_of(api_key).build()?)
+    }
+
+    fn builder_of(&self, api_key: &str) -> ClientBuilder {
+        let mut builder = Client::builder(&self.origin.borrow());
         // Before the first start has printed the keys, only requests without one are sent.
         if !api_key.is_empty() {
             builder = builder.api_key(api_key);
@@ -80,7 +92,7 @@ impl RestartableServer {
         if !self.admin_key.is_empty() {
             builder = builder.admin_key(self.admin_key.as_str());
         }
-        Ok(builder.build()?)
+        builder
     }
 
     /// A plain caller with the first application's key.

@@ -77,6 +77,17 @@ impl Served {
         Ok(Answers { within, accepts, is_ready: ready.status == 200 })
     }
 
+    /// Waits until the server accepts a notification and is ready. Returns these responses.
+    pub(crate) async fn until_served(&self, name: &str) -> Result<Answers> {
+        let mut tries = 0_u32;
+        until("a caller is served", async || {
+            tries += 1;
+            let answers = self.probe(&format!("{name}-{tries}")).await?;
+            Ok((answers.accepts && answers.is_ready).then_some(answers))
+        })
+        .await
+    }
+
     /// Waits until a notification is accepted again, and lets waiting callers continue. Returns how long
     /// that took.
     pub(crate) async fn recovered(&self, name: &str) -> Result<Duration> {

@@ -66,7 +66,7 @@ impl Load {
     ) -> Result<Self> {
         let mut made = Vec::new();
         for number in 1..=tenants {
-            let client_of = |key: &str| server.client_of(key);
+            let client_of = |key: &str| server.preparing_client_of(key);
             made.push(Tenant::make(client_of, &server.sandbox, number, crowd).await?);
         }
         let request_log = Arc::new(RequestLog::open(request_log)?);
