@@ -218,8 +218,6 @@ e2e() {
   # The suites leave about a core idle, which the generated requests use for minutes.
   begin_beside ./scripts/fuzz-api.sh
   try cargo_test "${busy_suites[@]}"
-  step "suites that mostly wait, and the API against its own description"
-  try end_beside
   step "clients generated from the description"
   try ./scripts/test-generators.sh
   step "examples"
@@ -229,6 +227,8 @@ e2e() {
     printf -- '-- %s\n' "$name"
     try "${CARGO_TARGET_DIR:-target}/debug/$name"
   done
+  step "suites that mostly wait, and the API against its own description"
+  try end_beside
   return "$status"
 }
 
