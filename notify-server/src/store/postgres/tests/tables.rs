@@ -106,8 +106,8 @@ async fn the_end_of_a_search_for_a_state_is_found_without_a_sort() {
 async fn plans_for_small_tables_hold_while_the_tables_grow() {
     const DEVICES: usize = 600;
     const AT_ONCE: usize = 50;
-    // Autovacuum would renew statistics at a moment that depends on the load of the machine. The change of a
-    // table has its statements planned again.
+    // Autovacuum would renew statistics at a moment that depends on the load of the machine. Altering a table
+    // makes PostgreSQL plan its statements again.
     const ALTER_TABLES: &str = "do $$ declare found regclass; begin
            for found in select oid from pg_class
              where relkind = 'r' and relnamespace = current_schema()::regnamespace
