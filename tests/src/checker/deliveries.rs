@@ -141,9 +141,14 @@ impl Deliveries<'_> {
             Some(DeliveryOutcome::Unregistered)
                 if expected == Expected::Unregistered && is_refused => {}
             // Another notification disabled the device between two attempts of this one, so "failed" is
-            // right. It would be wrong if the last attempt of this notification had been refused.
+            // right. If the last attempt of this notification was refused, a crash must have lost its outcome.
             Some(DeliveryOutcome::Failed)
                 if expected == Expected::Unregistered && !is_refused_last => {}
+            Some(DeliveryOutcome::Failed)
+                if expected == Expected::Unregistered && self.is_of_ended_process(arrived) =>
+            {
+                self.count_lost_outcomes(verdict, arrived);
+            }
             Some(DeliveryOutcome::Canceled) if expected == Expected::Any => {}
             // It left between two attempts.
             Some(DeliveryOutcome::Failed) if expected == Expected::Removed => {}
@@ -171,7 +176,16 @@ impl Deliveries<'_> {
 
     /// Attributes the loss of an outcome to the process that got the response.
     fn attribute_loss(&self, verdict: &mut Verdict, arrival: &Arrival, what: &str) {
-        let process = self.ended.partition_point(|e| e.last_connection < arrival.connection);
-        verdict.repeat(process, self.finding(&arrival.address, what));
+        verdict.repeat(self.process_of(arrival), self.finding(&arrival.address, what));
+    }
+
+    /// Whether the process that got the last response has ended.
+    fn is_of_ended_process(&self, arrived: &[&Arrival]) -> bool {
+        arrived.last().is_some_and(|arrival| self.process_of(arrival) < self.ended.len())
+    }
+
+    /// The position of the process that got a response. The process that still runs comes after all that ended.
+    fn process_of(&self, arrival: &Arrival) -> usize {
+        self.ended.partition_point(|ended| ended.last_connection < arrival.connection)
     }
 }

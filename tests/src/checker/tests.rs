@@ -210,8 +210,9 @@ const PLANTED: &[Planted] = &[
     ("reported as dead, and was delivered", WRONG_STATE, |h| {
         outcome(h, "ios", DeliveryOutcome::Unregistered);
     }),
-    ("reported as failed, and is dead", WRONG_STATE, |h| {
-        outcome(h, "dead", DeliveryOutcome::Failed)
+    ("reported as failed by the process that found it dead", WRONG_STATE, |h| {
+        h.arrivals[2].connection = 3;
+        outcome(h, "dead", DeliveryOutcome::Failed);
     }),
     ("several outcomes of one device", WRONG_STATE, |h| {
         let mut outcomes = h.reports[0].deliveries.clone();
@@ -267,6 +268,10 @@ fn permitted_variations_are_not_reported() {
         }),
         ("a dead address that another notification found before it was tried again", |h| {
             h.arrivals[2].status = 500;
+            outcome(h, "dead", DeliveryOutcome::Failed);
+        }),
+        ("a dead address that another notification found after a crash had lost the outcome", |h| {
+            h.ended[0].repeats_max = 2;
             outcome(h, "dead", DeliveryOutcome::Failed);
         }),
         ("a dead address that is known as such already", |h| {
