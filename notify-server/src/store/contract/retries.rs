@@ -256,6 +256,33 @@ async fn later_notification_with_the_same_key_overtakes(store: &Store) {
     assert_eq!(overtaken(later.no).await.unwrap(), [], "nothing is later");
 }
 
+/// A key is often shared by notifications to one device each.
+#[apply(set_contract)]
+async fn what_went_to_other_devices_hides_no_later_notification(store: &Store) {
+    const OTHERS: usize = 40;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let to_one = |device| {
+        fixtures::with(fixtures::direct(&[device], &[]), |checked| {
+            checked.collapse_key = Some("score".to_owned());
+        })
+    };
+    let sent = async |device| {
+        let dispatch = fixtures::dispatch(store, app, to_one(device)).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+        let settled = vec![fixtures::sent(keys[0])];
+        store.checkpoint(Checkpoint { settled, ..fixtures::checkpoint(page, 1) }).await.unwrap();
+        keys[0]
+    };
+    let old = fixtures::dispatch(store, app, to_one("d000")).await;
+    let key = sent("d000").await;
+    for _ in 0..OTHERS {
+        sent("d001").await;
+    }
+    let overtaken = store.overtaken(old.no, DeviceKey(key.0 - 1), key).await;
+    assert_eq!(overtaken.unwrap(), [key]);
+}
+
 /// A delivery that was in flight when its notification was canceled is not retried.
 #[apply(set_contract)]
 async fn retry_of_a_canceled_dispatch_ends(store: &Store) {

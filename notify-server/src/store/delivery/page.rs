@@ -277,9 +277,11 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
     Ok(claim.opened(PageNo(inserted(no)?)))
 }
 
-/// The most later notifications with the same collapse key that [`overtaken`] checks. It begins with the one
+/// The most later notifications with the same collapse key that [`overtaken`] looks at. It begins with the one
 /// that became due last.
-const OVERTAKING_MAX: i64 = 16;
+const LATER_MAX: i64 = 256;
+/// The most of them whose outcomes it reads, of those that may go to one of the devices.
+const OVERTAKING_MAX: usize = 16;
 
 /// Reads the devices of a page to which the next process sends nothing.
 pub(super) fn settled_devices(
@@ -384,10 +386,12 @@ pub(super) fn overtaken(
     to: DeviceKey,
 ) -> Result<Vec<DeviceKey>, StoreError> {
     // At a local time, a notification becomes due at most 14 hours after that time in UTC. The index has this
-    // bound, and each dispatch has the exact time.
+    // bound, and each dispatch has the exact time. A list of more than 64 named devices, of 8 bytes each, may
+    // contain any device.
     let later = connection
         .prepare_cached(
-            "select later.no from dispatches d join notifications n on n.no = d.notification_no
+            "select later.no, case when length(later.named) <= 512 then later.named end
+             from dispatches d join notifications n on n.no = d.notification_no
              cross join notifications other cross join dispatches later
              where d.no = ?1 and other.app_no = n.app_no and other.collapse_key = n.collapse_key
              and coalesce(other.due_at, other.local_time + 50400000) >= d.due_at
@@ -395,10 +399,17 @@ pub(super) fn overtaken(
              and (later.due_at > d.due_at or later.due_at = d.due_at and other.no > n.no)
              order by coalesce(other.due_at, other.local_time + 50400000) desc limit ?2",
         )?
-        .query_map([dispatch.0, OVERTAKING_MAX], |row| row.get(0).map(DispatchNo))?
+        .query_map([dispatch.0, LATER_MAX], |row| {
+            Ok((DispatchNo(row.get(0)?), row.get::<Option<Vec<u8>>>(1)?))
+        })?
         .collect::<Result<Vec<_>, _>>()?;
+    let may_contain = |named: &Option<Vec<u8>>| {
+        let is_in_range = |key: &DeviceKey| after < *key && *key <= to;
+        named.as_deref().is_none_or(|named| keys_of(named).iter().any(is_in_range))
+    };
+    let may_overtake = later.into_iter().filter(|(_, named)| may_contain(named));
     let mut keys = Vec::new();
-    for later in later {
+    for (later, _) in may_overtake.take(OVERTAKING_MAX) {
         add_sent(connection, later, after, to, &mut keys)?;
     }
     keys.sort_unstable();
