@@ -213,16 +213,16 @@ impl LaneTask {
         while self.has_capacity() {
             self.fill_ready().await?;
             let turn = self.take_turn().await?;
-            let turn_len = turn.len();
-            if turn_len == 0 {
+            if turn.is_empty() {
                 break;
             }
+            let has_singles = turn.iter().any(|dispatch| dispatch.is_single());
             self.open_next_pages(turn).await?;
             // A page with few targets takes little capacity, so that a search for few devices opens all its
             // pages in this loop. New dispatches take turns with it, and a stop or due retries end it. So do
             // single-device notifications, which take no capacity.
             self.read_inbox().await?;
-            if turn_len > 1 || self.retries_due || self.lane.context.stop.is_cancelled() {
+            if has_singles || self.retries_due || self.lane.context.stop.is_cancelled() {
                 self.lane.wake();
                 break;
             }
