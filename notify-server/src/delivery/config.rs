@@ -78,6 +78,9 @@ pub struct EngineConfig {
     pub retry: RetryPolicy,
     /// Seed of the jitter; random if absent.
     pub seed: Option<u64>,
+    /// The planted defect of a simulation.
+    #[cfg(test)]
+    pub overlooked: Option<super::start::Overlooked>,
 }
 
 impl Default for EngineConfig {
@@ -106,6 +109,8 @@ impl Default for EngineConfig {
             keep_message_ids: false,
             retry: RetryPolicy::default(),
             seed: None,
+            #[cfg(test)]
+            overlooked: None,
         }
     }
 }

@@ -467,6 +467,27 @@ impl ActiveDispatch {
         }
     }
 
+    /// The address to disable if a delivery ends without an attempt with this outcome; `None` if it is not dead.
+    pub(crate) fn dead_address(
+        &self,
+        device: &AudienceDevice,
+        settled: Outcome,
+        at: Timestamp,
+    ) -> Option<DeadAddress> {
+        let Unsendable { reason, .. } =
+            self.unsendable(device).filter(|_| settled == Outcome::Unregistered)?;
+        Some(DeadAddress {
+            key: device.key,
+            address: device.address.clone()?,
+            ios_env: device.ios_env,
+            reason: reason.into(),
+            since: None,
+            at,
+            // No provider answered, so the guard does not count it.
+            ambiguous: None,
+        })
+    }
+
     /// The address of a device; `None` if it has none that the provider of this dispatch can use.
     pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
         let text = device.address.clone()?;
@@ -663,27 +684,6 @@ impl ActiveDispatch {
 pub(crate) struct Unsendable {
     pub(crate) settled: Outcome,
     pub(crate) reason: &'static str,
-}
-
-impl Unsendable {
-    /// The address to disable, if it is dead.
-    pub(crate) fn dead_address(
-        self,
-        device: &AudienceDevice,
-        at: Timestamp,
-    ) -> Option<DeadAddress> {
-        let address = device.address.clone().filter(|_| self.settled == Outcome::Unregistered)?;
-        Some(DeadAddress {
-            key: device.key,
-            address,
-            ios_env: device.ios_env,
-            reason: self.reason.into(),
-            since: None,
-            at,
-            // No provider answered, so the guard does not count it.
-            ambiguous: None,
-        })
-    }
 }
 
 /// Whether the device may have got the message.

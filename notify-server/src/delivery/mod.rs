@@ -32,6 +32,7 @@ mod rate_limiter;
 mod retry_task;
 mod sender;
 mod single_task;
+mod start;
 
 pub use config::{EngineConfig, MAX_UNACKED_DEFAULT, MAX_UNACKED_WITHOUT_DEDUP_DEFAULT};
 pub use context::{Configured, EngineDeps, ProviderSource};

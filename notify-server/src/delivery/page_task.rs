@@ -27,7 +27,7 @@ use crate::delivery::breaker::Admission;
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode, Unsendable};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, SendMode};
 use crate::delivery::intents::{INTENTS_WAITING_MAX, Intents};
 use crate::delivery::lane::Lane;
 use crate::delivery::messages::{DeviceFields, Rendering};
@@ -36,7 +36,8 @@ use crate::delivery::sender::{
     self, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
     Sender, UncommittedPermits,
 };
-use crate::providers::{Reason, RenderedMessage, SharedProvider};
+use crate::delivery::start::{Evidence, Lease, Verdict, Wait};
+use crate::providers::{Reason, RenderedMessage};
 use crate::reasons;
 use crate::signal::Waiter;
 use crate::store::{
@@ -333,11 +334,11 @@ impl PageTask {
             self.breaker_changes.mark_unchanged();
             let now = context.clock.now();
             self.resume_deferred(now);
-            let must_yield = self.must_yield(now);
-            if self.queue.is_empty() || must_yield {
+            let is_stopping = context.stop.is_cancelled();
+            if self.queue.is_empty() || is_stopping {
                 self.sender.release();
                 self.keep_intents(|_| false);
-                if self.deferred.is_empty() || must_yield {
+                if self.deferred.is_empty() || self.must_yield(now) {
                     return Blocked::NoneLeft;
                 }
                 return Blocked::Upstreams(self.deferred.recheck_at());
@@ -355,10 +356,6 @@ impl PageTask {
                 continue;
             }
             let Some(mode) = self.mode.clone() else { continue };
-            if self.dispatch.is_canceled() && !matches!(mode, DeliveryMode::Settle { .. }) {
-                self.is_fresh = false;
-                continue;
-            }
             let payload = match self.prepare_next(&mode, now) {
                 Ok(Some(payload)) => payload,
                 Ok(None) => continue,
@@ -389,7 +386,8 @@ impl PageTask {
     }
 
     /// Settles or skips the first devices of the queue while they need no attempt. Takes the permits for
-    /// the first device that needs an attempt and returns its message; `None` if no device is left.
+    /// the first device that needs an attempt and returns its message; `None` if no device is left, or if the
+    /// mode must be read again.
     fn prepare_next(
         &mut self,
         mode: &DeliveryMode,
@@ -398,37 +396,40 @@ impl PageTask {
         while let Some(device) = self.queue.front() {
             let key = device.key;
             if self.dispatch.targets(device) {
-                match mode {
-                    DeliveryMode::Settle { settled, reason } => {
-                        self.settle_unsent(key, *settled, reason.clone());
+                match self.lane.may_start(self.evidence(device, mode, now)) {
+                    Verdict::Start => match mode {
+                        DeliveryMode::Send(mode) => match self.message_for(key, mode) {
+                            Ok(message) => {
+                                return self.try_acquire(key, now).map(|()| Some(message));
+                            }
+                            Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
+                        },
+                        DeliveryMode::Settle { settled, reason } => {
+                            self.settle_unsent(key, *settled, reason.clone());
+                        }
+                    },
+                    Verdict::Settle { settled, reason } => {
+                        let dead = self.dispatch.dead_address(device, settled, now);
+                        self.batch.add_dead(dead);
+                        self.settle_unsent(key, settled, reason);
                     }
-                    DeliveryMode::Send(_) if self.dispatch.has_expired(now) => {
-                        self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
-                    }
-                    DeliveryMode::Send(_) if self.overtaken.binary_search(&key).is_ok() => {
-                        self.settle_unsent(key, Outcome::Expired, reasons::OVERTAKEN.into());
-                    }
-                    DeliveryMode::Send(_) if self.try_settle_unsendable(now) => {}
-                    // With `ttl_seconds` 0, a delivery has a single attempt, and does not wait for
-                    // corrected credentials.
-                    DeliveryMode::Send(_)
-                        if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
-                    {
-                        let reason = reasons::CREDENTIALS_REFUSED.into();
-                        self.settle_unsent(key, Outcome::Expired, reason);
-                    }
-                    DeliveryMode::Send(mode) if self.try_defer_front(&mode.provider, now) => {
+                    Verdict::Wait(Wait::Chat(due_at)) => self.postpone_as_retry(key, due_at, now),
+                    Verdict::Wait(Wait::Upstream(recheck_at)) => {
+                        self.defer_front(recheck_at);
                         continue;
                     }
-                    // These checks come before the permits: `try_acquire` may make this delivery the
-                    // probe, which must then be sent or withdrawn.
-                    DeliveryMode::Send(mode) => match self.message_for(key, mode) {
-                        Err(reason) => self.settle_unsent(key, Outcome::Failed, reason),
-                        Ok(message) => match self.lane.check_chat(key, now) {
-                            Ok(()) => return self.try_acquire(key, now).map(|()| Some(message)),
-                            Err(due_at) => self.postpone_as_retry(key, due_at, now),
-                        },
-                    },
+                    Verdict::Wait(Wait::ServerLease) => {
+                        return Err(self.yield_to(Blocked::ServerLease));
+                    }
+                    Verdict::Wait(Wait::Lease) => return Err(self.yield_to(Blocked::PageLease)),
+                    Verdict::Wait(Wait::Backlog) => {
+                        return Err(self.yield_to(Blocked::RetryBacklog));
+                    }
+                    Verdict::Wait(Wait::Pause) => return Err(self.yield_to(Blocked::NoneLeft)),
+                    Verdict::Reread => {
+                        self.is_fresh = false;
+                        return Ok(None);
+                    }
                 }
             } else {
                 self.skipped += u64::from(self.dispatch.targets_named_devices());
@@ -439,7 +440,31 @@ impl PageTask {
         Ok(None)
     }
 
-    /// The message for a device of the queue.
+    /// What is known of the delivery to a device of the queue.
+    fn evidence(&self, device: &AudienceDevice, mode: &DeliveryMode, now: Timestamp) -> Evidence {
+        let membership = &self.lane.context.membership;
+        let lease = if !membership.is_valid(now) {
+            Lease::ServerExpired
+        } else if now >= self.page.lease_until
+            || self.lease_generation != membership.lease_generation()
+        {
+            Lease::Expired
+        } else {
+            Lease::Valid
+        };
+        let evidence = Evidence::of(&self.dispatch, &self.lane, mode, device, now);
+        // It was admitted, and may itself be what tests the credentials.
+        let is_admitted = self.intents.is_waiting(device.key);
+        Evidence {
+            is_overtaken: self.overtaken.binary_search(&device.key).is_ok(),
+            is_refused: evidence.is_refused && !is_admitted,
+            lease,
+            is_backlog_full: self.lane.retry_backlog_full() && !is_admitted,
+            ..evidence
+        }
+    }
+
+    /// The message for a device of the queue, or why it gets none.
     fn message_for(&self, key: DeviceKey, mode: &SendMode) -> Rendering {
         match &self.fields {
             Some(fields) => self.dispatch.message_for(key, mode, fields),
@@ -447,22 +472,13 @@ impl PageTask {
         }
     }
 
-    /// Takes the permits for one attempt, if the leases are valid, the number of open retries is below its
-    /// limit, and the lane admits a delivery. An attempt that must be recorded first takes them when its intent
-    /// is added, and may start after the commit.
+    /// Takes the permits for one attempt, if the rate of the notification and the lane admit it. An attempt that
+    /// must be recorded first takes them when its intent is added, and may start after the commit.
     fn try_acquire(&mut self, key: DeviceKey, now: Timestamp) -> Result<(), Blocked> {
-        let membership = &self.lane.context.membership;
-        let result = if !membership.is_valid(now) {
-            Err(Blocked::ServerLease)
-        } else if now >= self.page.lease_until
-            || self.lease_generation != membership.lease_generation()
-        {
-            Err(Blocked::PageLease)
-        } else if self.intents.is_waiting(key) {
+        if self.intents.is_waiting(key) {
             return if self.intents.may_start(key) { Ok(()) } else { Err(Blocked::Intent) };
-        } else if self.lane.retry_backlog_full() {
-            Err(Blocked::RetryBacklog)
-        } else if self.dispatch.pace(now).is_some() && self.allowance.attempts(now) == 0 {
+        }
+        let result = if self.dispatch.pace(now).is_some() && self.allowance.attempts(now) == 0 {
             // As in `Lane::paced_until`.
             match self.lane.breaker.peek(now) {
                 Admission::Go => Err(Blocked::NoAllowance),
@@ -471,23 +487,23 @@ impl PageTask {
         } else {
             self.sender.try_acquire(&self.dispatch, now).map_err(Blocked::Lane)
         };
-        if result.is_err() {
-            // The intents of later devices may have the permits that this attempt waits for.
-            self.keep_intents(|_| false);
-        }
-        // A permit that this page cannot use is released, because other tasks, such as the retries,
-        // may need it.
-        match result {
-            Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
-            Err(_) => self.sender.release(),
-        }
-        result?;
+        result.map_err(|blocked| self.yield_to(blocked))?;
         self.allowance.use_one();
         if self.dispatch.records_intents() {
             self.intents.add(key, self.sender.reserve(&self.dispatch));
             return Err(Blocked::Intent);
         }
         Ok(())
+    }
+
+    /// Releases what the page cannot use while it is blocked: the intents of later devices may have the permits
+    /// that the next attempt waits for, and other tasks, such as the retries, may need a permit.
+    fn yield_to(&mut self, blocked: Blocked) -> Blocked {
+        self.keep_intents(|_| false);
+        if !matches!(blocked, Blocked::Lane(sender::Blocked::Permits)) {
+            self.sender.release();
+        }
+        blocked
     }
 
     /// Adds intents for the next devices of the queue, until one of them has to wait.
@@ -554,17 +570,6 @@ impl PageTask {
         self.done += 1;
     }
 
-    /// Ends the delivery to the first device of the queue if nothing can be sent to its address. Returns whether
-    /// it did.
-    fn try_settle_unsendable(&mut self, now: Timestamp) -> bool {
-        let Some(device) = self.queue.front() else { return false };
-        let Some(unsendable) = self.dispatch.unsendable(device) else { return false };
-        let (key, Unsendable { settled, reason }) = (device.key, unsendable);
-        self.batch.add_dead(unsendable.dead_address(device, now));
-        self.settle_unsent(key, settled, reason.into());
-        true
-    }
-
     /// Ends a delivery without an attempt.
     fn settle_unsent(&mut self, key: DeviceKey, settled: Outcome, reason: Reason) {
         self.settle(key, settled, reason, 0);
@@ -577,17 +582,12 @@ impl PageTask {
         self.done += 1;
     }
 
-    /// Defers the first device of the queue if its upstream accepts no messages now. Returns whether it
-    /// did.
-    fn try_defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
-        let Some(device) = self.queue.front() else { return false };
-        let Some(upstream) = self.dispatch.upstream_of(&self.lane, device) else { return false };
-        let candidate = self.dispatch.candidate(&self.lane, provider, device);
-        let Err(recheck_at) = upstream.capacity(candidate, now) else { return false };
-        if let Some(device) = self.queue.pop_front() {
+    /// Defers the first device of the queue, because its upstream accepts no messages now.
+    fn defer_front(&mut self, recheck_at: Option<Timestamp>) {
+        let Some(device) = self.queue.pop_front() else { return };
+        if let Some(upstream) = self.dispatch.upstream_of(&self.lane, &device) {
             self.deferred.push(&upstream, device, recheck_at);
         }
-        true
     }
 
     /// Puts deferred devices back into the queue if their upstream accepts messages again. Puts all of

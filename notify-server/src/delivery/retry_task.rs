@@ -14,18 +14,19 @@ use tokio::time::Instant;
 
 use crate::delivery::context::EngineContext;
 use crate::delivery::device_tracker::RangeTracker;
-use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode, Unsendable};
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::{Lane, RetryBatch};
 use crate::delivery::pace::{Granted, Pace};
 use crate::delivery::sender::{
     AttemptPermits, AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History,
     InFlight, Route, Sender, UnackedPermits,
 };
-use crate::providers::{Reason, SharedProvider};
+use crate::delivery::start::{Evidence, Lease, Verdict, Wait};
+use crate::providers::Reason;
 use crate::reasons;
 use crate::store::{
-    ClaimedRetry, DeviceKey, DeviceOutcome, Mismatch, NewRetry, Outcome, RetryNo, RetryOutcome,
-    RetryResult, StoreError,
+    AudienceDevice, ClaimedRetry, DeviceKey, DeviceOutcome, Mismatch, NewRetry, Outcome, RetryNo,
+    RetryOutcome, RetryResult, StoreError,
 };
 
 /// Longest wait for an upstream that has all its streams in use, in milliseconds.
@@ -158,21 +159,6 @@ impl RetryTask {
         is_old || self.tracker.has_changed(key)
     }
 
-    /// When a retry is due that has to be given back: its notification is paused, or its device may have
-    /// changed. `None` if it can be attempted.
-    fn given_back_until(
-        &self,
-        key: DeviceKey,
-        dispatch: &ActiveDispatch,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        if dispatch.is_paused(now) {
-            return Some(now.plus_ms(PAUSE_RECHECK_MS));
-        }
-        // The retry stays due, so the next claim follows at once and reads the new state of the device.
-        self.is_outdated(key, dispatch, now).then_some(now)
-    }
-
     /// Starts retries until none is left or permits are missing.
     async fn start_ready(
         &mut self,
@@ -184,13 +170,17 @@ impl RetryTask {
             self.take_completed(in_flight);
             let Some(retry) = self.queue.front() else { break };
             let dispatch = self.dispatch_of(retry);
+            let Some(device) = retry.device.clone() else {
+                self.settle_front(Outcome::Canceled, reasons::DEVICE_DELETED.into());
+                continue;
+            };
             let version = self.lane.provider_version();
             let key = std::iter::once(retry.key);
             let fields = dispatch.read_fields(&self.lane.context, key).await?;
-            let mode = mode_of(retry, &dispatch, &self.lane).await?;
-            if matches!(mode, DeliveryMode::Send(_))
-                && let Some(until) = paced_until(retry, &dispatch, &self.lane.context).await?
-            {
+            let mode = dispatch.mode(&self.lane).await?;
+            let stored =
+                StoredEvidence::read(retry, &dispatch, &device, &mode, &self.lane.context).await?;
+            if let Some(until) = stored.paced_until {
                 self.reschedule_front(until);
                 continue;
             }
@@ -198,39 +188,33 @@ impl RetryTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            if let Some(until) = self.given_back_until(retry.key, &dispatch, now) {
-                self.reschedule_front(until);
+            let evidence = Evidence::of(&dispatch, &self.lane, &mode, &device, now);
+            let is_admitted = self.recorded.as_ref().is_some_and(|intent| intent.no == retry.no);
+            let verdict = self.lane.may_start(Evidence {
+                is_current: evidence.is_current
+                    && !self.is_outdated(retry.key, &dispatch, now)
+                    && version == self.lane.provider_version(),
+                left: stored.left,
+                is_overtaken: stored.is_overtaken,
+                // It may itself be what tests the credentials.
+                is_refused: evidence.is_refused && !is_admitted,
+                lease: if self.must_give_back(now) { Lease::Expired } else { Lease::Valid },
+                ..evidence
+            });
+            if verdict != Verdict::Start {
+                self.put_off(verdict, &dispatch, &device, now);
                 continue;
             }
-            let settles_as_canceled =
-                matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
-            let missed_cancellation = dispatch.is_canceled() && !settles_as_canceled;
-            // The mode is outdated, so it is determined again.
-            if version != self.lane.provider_version() || missed_cancellation {
-                continue;
-            }
-            let (provider, payload) = match mode {
-                DeliveryMode::Send(mode) => match dispatch.message_for(retry.key, &mode, &fields) {
-                    Ok(payload) => (mode.provider, payload),
-                    Err(reason) => {
-                        self.settle_front(Outcome::Failed, reason);
-                        continue;
-                    }
-                },
-                DeliveryMode::Settle { settled, reason } => {
-                    self.settle_front(settled, reason);
+            let DeliveryMode::Send(mode) = mode else { continue };
+            let payload = match dispatch.message_for(retry.key, &mode, &fields) {
+                Ok(payload) => payload,
+                Err(reason) => {
+                    self.settle_front(Outcome::Failed, reason);
                     continue;
                 }
             };
-            if let Some(until) = self.blocked_until(retry, &dispatch, &provider, now) {
-                self.reschedule_front(until);
-                continue;
-            }
-            if self.must_give_back(now) {
-                self.reschedule_all(now);
-                continue;
-            }
-            if self.recorded.as_ref().is_none_or(|intent| intent.no != retry.no) {
+            let provider = mode.provider;
+            if !is_admitted {
                 match self.sender.try_acquire(&dispatch, now) {
                     Ok(()) if dispatch.records_intents() => {
                         self.record_intent(&dispatch).await?;
@@ -254,6 +238,29 @@ impl RetryTask {
             self.lane.wake();
         }
         Ok(())
+    }
+
+    /// Does what was decided about the first retry, which does not start now.
+    fn put_off(
+        &mut self,
+        verdict: Verdict,
+        dispatch: &ActiveDispatch,
+        device: &AudienceDevice,
+        now: Timestamp,
+    ) {
+        match verdict {
+            Verdict::Settle { settled, reason } => self.settle_front(settled, reason),
+            Verdict::Wait(Wait::Lease | Wait::ServerLease) => self.reschedule_all(now),
+            Verdict::Wait(wait) => {
+                self.reschedule_front(self.waits_until(wait, dispatch, device, now));
+            }
+            // The retry stays due, so the next claim follows at once and reads the new state of the device.
+            Verdict::Reread if self.is_outdated(device.key, dispatch, now) => {
+                self.reschedule_front(now);
+            }
+            // It is still the first, and everything else about it is read again.
+            Verdict::Reread | Verdict::Start => {}
+        }
     }
 
     /// Records that the message of the first retry is being sent from now on, after its permits were taken.
@@ -300,28 +307,27 @@ impl RetryTask {
         dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// When to try again if the chat of a retry, or the upstream behind it, accepts no messages now; `None` if
-    /// both accept messages, or do not exist.
-    fn blocked_until(
+    /// When to try a retry again that waits.
+    fn waits_until(
         &self,
-        retry: &ClaimedRetry,
+        wait: Wait,
         dispatch: &ActiveDispatch,
-        provider: &SharedProvider,
+        device: &AudienceDevice,
         now: Timestamp,
-    ) -> Option<Timestamp> {
-        if let Err(until) = self.lane.check_chat(retry.key, now) {
-            return Some(until);
-        }
-        let device = retry.device.as_ref()?;
-        let upstream = dispatch.upstream_of(&self.lane, device)?;
-        let candidate = dispatch.candidate(&self.lane, provider, device);
-        match upstream.capacity(candidate, now) {
-            Ok(_) => None,
-            Err(None) => Some(now.plus_ms(UPSTREAM_BUSY_MS)),
-            Err(Some(until)) if upstream.breaker.is_waiting_for_probe(now) => {
-                Some(until.min(now.plus_ms(UPSTREAM_PROBE_WAIT_MS)))
+    ) -> Timestamp {
+        match wait {
+            Wait::Pause => now.plus_ms(PAUSE_RECHECK_MS),
+            Wait::Chat(until) => until,
+            Wait::Upstream(None) => now.plus_ms(UPSTREAM_BUSY_MS),
+            Wait::Upstream(Some(until)) => {
+                let upstream = dispatch.upstream_of(&self.lane, device);
+                if upstream.is_some_and(|upstream| upstream.breaker.is_waiting_for_probe(now)) {
+                    until.min(now.plus_ms(UPSTREAM_PROBE_WAIT_MS))
+                } else {
+                    until
+                }
             }
-            Err(Some(until)) => Some(until),
+            Wait::ServerLease | Wait::Lease | Wait::Backlog => now,
         }
     }
 
@@ -329,10 +335,9 @@ impl RetryTask {
     fn settle_front(&mut self, settled: Outcome, reason: Reason) {
         let Some(retry) = self.pop_unsent() else { return };
         let (attempts, now) = (retry.attempts, self.lane.context.clock.now());
-        let unregistered = retry.device.as_ref().filter(|_| settled == Outcome::Unregistered);
-        let dead = unregistered.and_then(|device| {
-            self.dispatch_of(&retry).unsendable(device)?.dead_address(device, now)
-        });
+        let dispatch = self.dispatch_of(&retry);
+        let dead =
+            retry.device.as_ref().and_then(|device| dispatch.dead_address(device, settled, now));
         let result =
             RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
         self.push(RetryOutcome { dead, ..RetryOutcome::of(retry.no, result) });
@@ -469,41 +474,50 @@ async fn paced_until(
     }
 }
 
-/// How a retry is handled: it is sent, or it is settled without another attempt.
-async fn mode_of(
-    retry: &ClaimedRetry,
-    dispatch: &ActiveDispatch,
-    lane: &Lane,
-) -> Result<DeliveryMode, StoreError> {
-    let mode = dispatch.mode(lane).await?;
-    let settle =
-        |settled, reason: &'static str| Ok(DeliveryMode::Settle { settled, reason: reason.into() });
-    let Some(device) = &retry.device else {
-        return settle(Outcome::Canceled, reasons::DEVICE_DELETED);
-    };
-    if matches!(mode, DeliveryMode::Settle { .. }) {
-        return Ok(mode);
+/// What the store knows of a retry. It is not asked if the retry ends or waits for another reason.
+#[derive(Debug, Default)]
+struct StoredEvidence {
+    /// Why the device is no longer in the audience.
+    left: Option<&'static str>,
+    /// Whether the device got a later notification with the same `collapse_key`.
+    is_overtaken: bool,
+    /// When the rate of the notification may admit the attempt, if it does not admit it now.
+    paced_until: Option<Timestamp>,
+}
+
+impl StoredEvidence {
+    async fn read(
+        retry: &ClaimedRetry,
+        dispatch: &ActiveDispatch,
+        device: &AudienceDevice,
+        mode: &DeliveryMode,
+        context: &EngineContext,
+    ) -> Result<Self, StoreError> {
+        let now = context.clock.now();
+        let is_decided = matches!(mode, DeliveryMode::Settle { .. })
+            || dispatch.is_paused(now)
+            || dispatch.has_expired(now)
+            || dispatch.unsendable(device).is_some();
+        if is_decided {
+            return Ok(Self::default());
+        }
+        let left = match device.mismatch {
+            Some(Mismatch::User) => Some(reasons::USER_CHANGED),
+            Some(Mismatch::Condition) => Some(reasons::FAILS_AUDIENCE),
+            None if !dispatch.targets(device) => Some(reasons::DEVICE_DISABLED),
+            None => dispatch
+                .was_delivered_to_previous_owner(device, context)
+                .await?
+                .then_some(reasons::SENT_UNDER_ANOTHER_DEVICE),
+        };
+        if left.is_some() {
+            return Ok(Self { left, ..Self::default() });
+        }
+        let before = DeviceKey(device.key.0 - 1);
+        if !dispatch.overtaken(context, before, device.key).await?.is_empty() {
+            return Ok(Self { is_overtaken: true, ..Self::default() });
+        }
+        let paced_until = paced_until(retry, dispatch, context).await?;
+        Ok(Self { paced_until, ..Self::default() })
     }
-    if dispatch.has_expired(lane.context.clock.now()) {
-        return settle(Outcome::Expired, reasons::EXPIRED);
-    }
-    if let Some(Unsendable { settled, reason }) = dispatch.unsendable(device) {
-        return settle(settled, reason);
-    }
-    match device.mismatch {
-        Some(Mismatch::User) => return settle(Outcome::Failed, reasons::USER_CHANGED),
-        Some(Mismatch::Condition) => return settle(Outcome::Failed, reasons::FAILS_AUDIENCE),
-        None => {}
-    }
-    if !dispatch.targets(device) {
-        return settle(Outcome::Failed, reasons::DEVICE_DISABLED);
-    }
-    if dispatch.was_delivered_to_previous_owner(device, &lane.context).await? {
-        return settle(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
-    }
-    let before = DeviceKey(retry.key.0 - 1);
-    if !dispatch.overtaken(&lane.context, before, retry.key).await?.is_empty() {
-        return settle(Outcome::Expired, reasons::OVERTAKEN);
-    }
-    Ok(mode)
 }

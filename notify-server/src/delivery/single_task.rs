@@ -22,7 +22,7 @@ use super::sender::{
     Blocked, CheckpointBuilder, CompletedAttempt, Delivery, History, InFlight, PageProgress, Route,
     Sender, UncommittedPermits,
 };
-use crate::providers::SharedProvider;
+use super::start::{Evidence, Lease, Verdict};
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
 /// Most open single-device notifications in a lane. At the limit, each further notification has a page task
@@ -201,19 +201,19 @@ impl SingleTask {
             // every update of the device, cancellation and change of the provider that was acknowledged
             // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
+            let evidence = self.evidence(single, &mode, version, now);
+            let may_start =
+                !self.needs_page(single, now) && self.lane.may_start(evidence) == Verdict::Start;
             let DeliveryMode::Send(mode) = mode else {
                 self.continue_as_page();
                 continue;
             };
-            let Ok(payload) = single.dispatch.message_for(single.device.key, &mode, &fields) else {
+            let message = single.dispatch.message_for(single.device.key, &mode, &fields);
+            let (true, Ok(payload)) = (may_start, message) else {
                 self.continue_as_page();
                 continue;
             };
             let provider = mode.provider;
-            if version != self.lane.provider_version() || !self.may_start(single, &provider, now) {
-                self.continue_as_page();
-                continue;
-            }
             match self.sender.try_acquire(&single.dispatch, now) {
                 Ok(()) => self.start_front(in_flight, Route { provider, payload, version }, now),
                 Err(Blocked::Permits) => return Ok(()),
@@ -224,34 +224,42 @@ impl SingleTask {
         Ok(())
     }
 
-    /// Whether a notification can be sent to its device in the state that was read. Permits and
-    /// admission are checked after this.
-    fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
+    /// Whether the attempt must be recorded first, or the device may have got this notification or a later one. Only
+    /// the task of a page records attempts, and finds that out.
+    fn needs_page(&self, single: &QueuedSingle, now: Timestamp) -> bool {
+        let QueuedSingle { dispatch, device, .. } = single;
+        dispatch.records_intents()
+            || dispatch.may_be_overtaken(&self.lane.context, now)
+            || device.previous_owner.is_some_and(|(_, since)| since >= dispatch.row.due_at)
+    }
+
+    /// What is known of the delivery of a notification. Its mode was read when the provider had this version.
+    fn evidence(
+        &self,
+        single: &QueuedSingle,
+        mode: &DeliveryMode,
+        version: u64,
+        now: Timestamp,
+    ) -> Evidence {
         let QueuedSingle { dispatch, device, page: SinglePage { page, start_context, .. } } =
             single;
         let context = &self.lane.context;
-        let is_current = now.ms_since(start_context.at) <= context.config.address_age_ms_max
-            && !start_context.tracker.has_changed(device.key)
-            && device.previous_owner.is_none_or(|(_, since)| since < dispatch.row.due_at);
-        let page_is_ours = context.membership.is_valid(now)
-            && start_context.lease_generation == context.membership.lease_generation()
+        let evidence = Evidence::of(dispatch, &self.lane, mode, device, now);
+        let is_current = evidence.is_current
+            && version == self.lane.provider_version()
+            && now.ms_since(start_context.at) <= context.config.address_age_ms_max
+            && !start_context.tracker.has_changed(device.key);
+        let page_is_ours = start_context.lease_generation == context.membership.lease_generation()
             && now < page.lease_until;
-        let upstream_has_room = || {
-            let upstream = dispatch.upstream_of(&self.lane, device);
-            let candidate = dispatch.candidate(&self.lane, provider, device);
-            upstream.is_none_or(|upstream| upstream.capacity(candidate, now).is_ok())
+        let lease = if !context.membership.is_valid(now) {
+            Lease::ServerExpired
+        } else if page_is_ours {
+            Lease::Valid
+        } else {
+            Lease::Expired
         };
-        is_current
-            && page_is_ours
-            && !dispatch.records_intents()
-            && !dispatch.is_canceled()
-            && !dispatch.is_paused(now)
-            && !dispatch.has_expired(now)
-            && !dispatch.may_be_overtaken(context, now)
-            && dispatch.unsendable(device).is_none()
-            && !self.lane.retry_backlog_full()
-            && self.lane.check_chat(device.key, now).is_ok()
-            && upstream_has_room()
+        let is_backlog_full = self.lane.retry_backlog_full();
+        Evidence { is_current, lease, is_backlog_full, ..evidence }
     }
 
     /// Starts the attempt of the first notification, for which permits were taken.

@@ -270,10 +270,13 @@ fn permitted_variations_are_not_reported() {
             h.arrivals[2].status = 500;
             outcome(h, "dead", DeliveryOutcome::Failed);
         }),
-        ("a dead address that another notification found after a crash had lost the outcome", |h| {
-            h.ended[0].repeats_max = 2;
-            outcome(h, "dead", DeliveryOutcome::Failed);
-        }),
+        (
+            "a dead address that another notification found after a crash had lost the outcome",
+            |h| {
+                h.ended[0].repeats_max = 2;
+                outcome(h, "dead", DeliveryOutcome::Failed);
+            },
+        ),
         ("a dead address that is known as such already", |h| {
             forget(h, "dead-token");
             leave_out(h, "dead");

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::delivery::context::EngineContext;
+use crate::delivery::start::Overlooked;
 use crate::store::{Change, ChangeListener, DeliveryChange, sqlite};
 
 /// A defect of the engine or its store, imitated by the simulated environment.
@@ -59,10 +60,12 @@ pub(super) enum Defect {
     RevocationMissed,
     /// The expiry of keys is not stored.
     ExpiryLost,
+    /// Attempts start in spite of this.
+    Overlooks(Overlooked),
 }
 
 impl Defect {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 30] = [
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
@@ -88,6 +91,11 @@ impl Defect {
         Self::RetryIntentsLost,
         Self::RevocationMissed,
         Self::ExpiryLost,
+        Self::Overlooks(Overlooked::Change),
+        Self::Overlooks(Overlooked::Expiry),
+        Self::Overlooks(Overlooked::Leaving),
+        Self::Overlooks(Overlooked::Overtaking),
+        Self::Overlooks(Overlooked::Pause),
     ];
 
     /// Installs the defect in the database, if it is a defect of the database.

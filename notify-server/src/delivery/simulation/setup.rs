@@ -68,6 +68,10 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
             Some(Defect::ChangesMissed) => 60_000,
             Some(_) | None => EngineConfig::default().address_age_ms_max,
         },
+        overlooked: match defect {
+            Some(Defect::Overlooks(overlooked)) => Some(overlooked),
+            Some(_) | None => None,
+        },
         ..EngineConfig::default()
     }
 }
