@@ -5,6 +5,7 @@
 mod columns;
 mod convert;
 mod digest;
+mod format;
 mod json_row;
 mod operation;
 mod purpose;
@@ -17,7 +18,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures_util::{Stream, StreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use notify_client::{Client, Error, notify_core::pluralize};
@@ -25,6 +26,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use self::convert::{ConversionArgs, Converter};
+pub(crate) use self::format::Format;
+use self::format::format_of_name;
 use self::operation::{Duplicate, Operation, RowOrder, UNREGISTERED, Update};
 pub(crate) use self::purpose::Purpose;
 use self::report::ReportPath;
@@ -109,15 +112,6 @@ pub(crate) struct FileOptions {
     /// Ignore unknown columns of a CSV file.
     #[arg(long)]
     ignore_unknown_columns: bool,
-}
-
-/// Format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Comma-separated values with a header (RFC 4180).
-    Csv,
-    /// One JSON object a line, or a JSON array of them.
-    Ndjson,
 }
 
 /// The result of an import of devices.
@@ -205,21 +199,6 @@ impl Job<'_> {
         let mut path = self.file.to_owned().into_os_string();
         path.push(self.purpose.state_suffix());
         Some(path.into())
-    }
-}
-
-/// Whether the name of the file is that of a file compressed with gzip.
-fn is_compressed(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
-}
-
-/// The format of a file with this name. A compressed file has `.gz` after the extension of its format.
-fn format_of_name(file: &Path) -> Option<Format> {
-    let uncompressed = if is_compressed(file) { file.file_stem()?.as_ref() } else { file };
-    match &*uncompressed.extension()?.to_string_lossy().to_lowercase() {
-        "csv" | "tsv" => Some(Format::Csv),
-        "ndjson" | "jsonl" | "json" => Some(Format::Ndjson),
-        _ => None,
     }
 }
 

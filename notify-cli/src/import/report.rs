@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Format;
+use super::format::Format;
 use super::source_row::SourceRow;
 use crate::failure::Failure;
 use crate::files;

@@ -19,12 +19,13 @@ use tokio::sync::mpsc::Sender;
 use crate::failure::Failure;
 use crate::import::columns::Columns;
 use crate::import::convert::{Conversion, Converter, Outcome, Table};
+use crate::import::format::{Format, format_of_name, is_compressed};
 use crate::import::json_row::draft_of_json;
 use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
+use crate::import::purpose::Purpose;
 use crate::import::source_row::{RawRow, SourceRow};
 use crate::import::spreadsheet;
 use crate::import::state::Position;
-use crate::import::{Format, Purpose, format_of_name, is_compressed};
 
 /// One row of the file.
 pub(super) struct Row {

@@ -4,8 +4,8 @@
 use notify_client::notify_core::decode_base64;
 use serde_json::Value;
 
+use super::device_row::{Conversion, DeviceRow, Outcome, WebAddress};
 use super::record::{Record, text_of, texts_of};
-use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
 pub(super) fn device(record: &Record) -> Conversion<DeviceRow> {
     let system = record.text("operatingSystem").unwrap_or_default().to_lowercase();

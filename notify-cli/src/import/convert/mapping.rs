@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::DeviceRow;
+use super::device_row::DeviceRow;
 use super::record::{Record, split, text_of, texts_of};
 use super::zone::{Unit, offset};
 use crate::failure::Failure;

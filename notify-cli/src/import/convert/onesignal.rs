@@ -2,10 +2,10 @@
 
 use notify_client::notify_core::{AttributeValue, is_attribute_name};
 
+use super::device_row::{Conversion, DeviceRow, Outcome, WebAddress};
 use super::pairs::pairs;
 use super::record::Record;
 use super::zone::{Unit, offset};
-use super::{Conversion, DeviceRow, Outcome, WebAddress};
 
 /// What precedes the name of a tag that does not begin with a letter.
 const TAG_PREFIX: &str = "tag_";

@@ -1,9 +1,9 @@
 //! The class `_Installation` of Parse Server: as the REST API returns it (`{"results": […]}`), as MongoDB
 //! exports it (`mongoexport`), and as a CSV file.
 
+use super::device_row::{Conversion, DeviceRow, Outcome};
 use super::record::{Record, texts_of};
 use super::zone::language_and_country;
-use super::{Conversion, DeviceRow, Outcome};
 
 /// How MongoDB stores a pointer to a user: this, and the id.
 const USER_POINTER: &str = "_User$";

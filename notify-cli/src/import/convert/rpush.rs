@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::address::apns_token;
+use super::device_row::{Conversion, DeviceRow, NO_ADDRESS, Outcome, WebAddress};
 use super::record::{Record, text_of};
-use super::{Conversion, DeviceRow, NO_ADDRESS, Outcome, WebAddress};
 use crate::import::operation::UNREGISTERED;
 
 /// The reason for leaving out a token that is in a later row or later in the same row.

@@ -1,7 +1,9 @@
 //! The rows of every system, and what becomes of them.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
+use super::device_row::IDS;
 use super::*;
 
 const APNS: &str = "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789";
