@@ -4,6 +4,7 @@ use http::HeaderMap;
 use warp::Reply;
 use warp::reply::Response;
 
+use crate::api::caller::ConsoleSession;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::api::{Api, KeyCache};
@@ -13,10 +14,6 @@ use crate::store::StoreError;
 pub(crate) const AREA: &str = "/console";
 /// The largest form. Nothing accepts one.
 pub(crate) const FORM_BYTES_MAX: usize = 1_024;
-
-/// There are no sessions.
-#[derive(Debug)]
-pub(crate) enum ConsoleSession {}
 
 impl ConsoleSession {
     /// Whether the session has not ended.

@@ -15,10 +15,11 @@ use governor::{DefaultDirectRateLimiter, Quota};
 use http::{HeaderMap, HeaderName};
 use notify_core::{AppId, DeviceId, Timestamp};
 
+use crate::api::caller::Caller;
 use crate::api::error::ApiError;
 use crate::api::limiter::{FailureLimiter, Limiter, check_direct, quota_per_minute};
-use crate::api::request_ctx::{Caller, RequestCtx};
-use crate::api::server::network;
+use crate::api::network::network;
+use crate::api::request_ctx::RequestCtx;
 use crate::bounded_cache::BoundedCache;
 use crate::config::Config;
 use crate::keys::sha256;

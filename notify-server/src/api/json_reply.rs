@@ -13,6 +13,8 @@ use crate::store::Idempotent;
 
 /// The content type of every JSON response.
 pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
+/// `Cache-Control` of every response that does not set another one.
+pub(crate) const NO_STORE: &str = "no-store";
 /// `Cache-Control` of a response with an `ETag`: the requesting device may store it, but has to
 /// revalidate it before every use.
 const REVALIDATE: &str = "private, no-cache";

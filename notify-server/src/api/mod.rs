@@ -6,6 +6,7 @@
 //!
 //! To add a route, write a handler in the file of its resource and add a line in [`routes`].
 
+mod caller;
 #[cfg(feature = "console")]
 mod console;
 #[cfg(not(feature = "console"))]
@@ -17,7 +18,9 @@ mod handlers;
 mod inbound;
 mod json_reply;
 mod limiter;
+mod network;
 mod openapi;
+mod path;
 mod pipeline;
 mod request_ctx;
 mod router;
@@ -35,6 +38,7 @@ pub(crate) use handlers::event_stream::Streams;
 pub(crate) use pipeline::{KeyCache, Pipeline, Port};
 #[cfg(any(test, fuzzing))]
 pub(crate) use request_ctx::decode_pairs;
+pub use routes::{openapi_json, strict_openapi_json};
 pub(crate) use server::{Limits, ServerState, origin, serve};
 
 use crate::clock::{SharedClock, TrustedClock};
@@ -103,17 +107,4 @@ impl Api {
 /// A URL without its trailing slash, so that a path can be appended.
 pub(crate) fn without_trailing_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
-}
-
-/// The OpenAPI document of `/openapi.json` and `notify-server openapi`, which generators of clients read.
-#[must_use]
-pub fn openapi_json() -> String {
-    openapi::document(&routes::routes(), openapi::DocumentForm::Flat)
-}
-
-/// The OpenAPI document of `/openapi.json?strict=true`, which describes requests as strictly as they are
-/// validated.
-#[must_use]
-pub fn strict_openapi_json() -> String {
-    openapi::document(&routes::routes(), openapi::DocumentForm::Strict)
 }

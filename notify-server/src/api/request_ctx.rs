@@ -15,63 +15,17 @@ use notify_core::{
 use percent_encoding::percent_decode_str;
 
 use crate::api::Api;
-use crate::api::console::ConsoleSession;
+use crate::api::caller::{Caller, InboundWebhook, WebOrigin};
 use crate::api::error::ApiError;
-use crate::api::inbound::InboundWebhook;
-use crate::api::pipeline::{RequestBody, WebOrigin};
-use crate::api::router::{placeholder, segments};
+use crate::api::path::{placeholder, segments};
+use crate::api::pipeline::memory::RequestBody;
 use crate::keys::{hex, sha256};
-use crate::store::{AdminKey, AppAccess, AppNo, IdempotentRequest, PageRequest, Requester};
+use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
 
 /// Longest path that an idempotency record stores without hashing it, in bytes.
 const IDEMPOTENCY_PATH_BYTES_MAX: usize = 512;
 
 const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("idempotency-key");
-
-/// Who sent a request.
-#[derive(Debug, Clone)]
-pub(crate) enum Caller {
-    /// An application, under `/v1`.
-    App(Arc<AppAccess>),
-    /// An app with a publishable key, under `/device/v1`.
-    DeviceApp(Arc<AppAccess>),
-    /// An administrator, under `/admin/v1`.
-    Admin(Arc<AdminKey>),
-    /// A page in a browser, under `/web/v1`.
-    Browser(Arc<WebOrigin>),
-    /// A chat platform, under `/hooks`. Messenger's signature covers the body and is not verified
-    /// yet.
-    Platform(Arc<InboundWebhook>),
-    /// A browser on a page of the console; the session if it is signed in.
-    Console(Option<Arc<ConsoleSession>>),
-    /// Anyone, on all other paths.
-    Anonymous,
-}
-
-impl Caller {
-    /// The origin, if the caller is a page in a browser.
-    pub(crate) fn web_origin(&self) -> Option<&Arc<WebOrigin>> {
-        match self {
-            Self::Browser(origin) => Some(origin),
-            Self::App(_)
-            | Self::DeviceApp(_)
-            | Self::Admin(_)
-            | Self::Platform(_)
-            | Self::Console(_)
-            | Self::Anonymous => None,
-        }
-    }
-
-    /// On whose behalf the store works for the caller.
-    pub(crate) fn requester(&self) -> Requester {
-        match self {
-            Self::App(access) | Self::DeviceApp(access) => Requester::App(access.no),
-            Self::Browser(origin) => Requester::App(origin.web.no),
-            Self::Platform(webhook) => Requester::App(webhook.app()),
-            Self::Admin(_) | Self::Console(_) | Self::Anonymous => Requester::Anyone,
-        }
-    }
-}
 
 /// A request that passed the pipeline, with its body.
 pub(crate) struct RequestCtx {

@@ -14,7 +14,8 @@ use warp::reply::Response;
 
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
-use crate::api::openapi::{OtherResponse, Shape};
+use crate::api::openapi::shape::{OtherResponse, Shape};
+use crate::api::path::{placeholder, segments};
 use crate::api::request_ctx::RequestCtx;
 
 type Handler = Box<dyn Fn(RequestCtx) -> BoxFuture<'static, HandlerResult> + Send + Sync>;
@@ -348,16 +349,6 @@ async fn stored_response(ctx: &RequestCtx) -> Result<Option<Response>, ApiError>
     let Some(key) = ctx.idempotency_key()? else { return Ok(None) };
     let json = ctx.api.store.replay(ctx.app_no(), &key).await?;
     Ok(json.map(|json| JsonReply::<Value>::replayed(json).into_response()))
-}
-
-/// The name of a placeholder, if the segment of a template is one.
-pub(crate) fn placeholder(segment: &str) -> Option<&str> {
-    segment.strip_prefix('{')?.strip_suffix('}')
-}
-
-/// The segments of a template or path.
-pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.strip_prefix('/').unwrap_or(path).split('/')
 }
 
 /// Every endpoint, grouped by path.

@@ -1,6 +1,10 @@
 //! The list of all routes. Routing, 405 with `Allow`, the OpenAPI document and the route label of
 //! metrics come from it.
 
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::StatusCode;
 use notify_core::{
     AdminKeyCreated, AdminKeyList, AnswerPoll, AppCreated, AppDevice, AppDiagnostics, AppList,
     AuditList, CampaignCreated, CampaignList, CampaignRecord, CheckFeed, CreateAdminKey, CreateApp,
@@ -22,8 +26,9 @@ use notify_core::{
 };
 #[cfg(feature = "sandbox")]
 use notify_core::{Playground, PlaygroundMessageList, SetPlaygroundAnswer};
+use warp::reply::Response;
 
-use super::console;
+use super::error::ApiError;
 #[cfg(feature = "sandbox")]
 use super::handlers::admin::playground;
 use super::handlers::admin::{apps, diagnostics, operators, providers};
@@ -33,8 +38,11 @@ use super::handlers::{
     web, webhooks,
 };
 use super::inbound;
-use super::openapi::OtherResponse;
-use super::pipeline::{ADMIN_API, is_below};
+use super::json_reply::json_response;
+use super::openapi::shape::OtherResponse;
+use super::openapi::{self, DocumentForm};
+use super::path::{ADMIN_API, is_below};
+use super::request_ctx::RequestCtx;
 use super::router::{
     Endpoint, delete, get, get_raw, patch, post, post_raw, post_with_query, post_without_replay,
     put,
@@ -71,14 +79,6 @@ pub(crate) fn public_routes() -> Vec<Endpoint> {
     all
 }
 
-/// The routes of an address that has the console alone, with the probes for a proxy in front of it.
-pub(crate) fn console_routes() -> Vec<Endpoint> {
-    let mut all = console::own_address_routes();
-    all.push(get_raw("/healthz", probes::health));
-    all.push(get_raw("/readyz", probes::ready));
-    all
-}
-
 /// All routes of the API, in the order of the API reference: first the API of applications, then the admin
 /// API, then all others.
 pub(crate) fn routes() -> Vec<Endpoint> {
@@ -97,6 +97,29 @@ pub(crate) fn routes() -> Vec<Endpoint> {
     routes.extend(operation_routes());
     routes.extend(inbound_routes());
     routes
+}
+
+/// The OpenAPI document of `/openapi.json` and `notify-server openapi`, which generators of clients read.
+#[must_use]
+pub fn openapi_json() -> String {
+    openapi::document(&routes(), DocumentForm::Flat)
+}
+
+/// The OpenAPI document of `/openapi.json?strict=true`, which describes requests as strictly as they are
+/// validated.
+#[must_use]
+pub fn strict_openapi_json() -> String {
+    openapi::document(&routes(), DocumentForm::Strict)
+}
+
+static OPENAPI: LazyLock<String> = LazyLock::new(openapi_json);
+static STRICT_OPENAPI: LazyLock<String> = LazyLock::new(strict_openapi_json);
+
+/// `GET /openapi.json`.
+async fn open_api(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let query = OpenApiQuery::parse(&ctx.query()?, ctx.received_at)?;
+    let document = if query.strict { &STRICT_OPENAPI } else { &OPENAPI };
+    Ok(json_response(StatusCode::OK, Bytes::from_static(document.as_bytes())))
 }
 
 fn notification_routes() -> Vec<Endpoint> {
@@ -528,7 +551,7 @@ fn operation_routes() -> Vec<Endpoint> {
             .id("get_metrics")
             .summary("Metrics in the Prometheus format")
             .responses(METRICS),
-        get_raw("/openapi.json", probes::openapi)
+        get_raw("/openapi.json", open_api)
             .id("get_openapi")
             .summary("OpenAPI document")
             .query(OpenApiQuery::PARAMETERS)
@@ -626,7 +649,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::api::router::segments;
+    use crate::api::path::segments;
 
     #[test]
     fn every_route_is_documented_and_listed_once() {
@@ -644,8 +667,7 @@ mod tests {
 
     #[test]
     fn openapi_lists_exactly_the_routes() {
-        let document: serde_json::Value =
-            serde_json::from_str(&crate::api::openapi_json()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&openapi_json()).unwrap();
         let mut listed: Vec<String> = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             let methods = item.as_object().unwrap().keys();
@@ -687,7 +709,7 @@ mod tests {
 
     #[test]
     fn every_openapi_reference_resolves() {
-        for text in [crate::api::openapi_json(), crate::api::strict_openapi_json()] {
+        for text in [openapi_json(), strict_openapi_json()] {
             let document: serde_json::Value = serde_json::from_str(&text).unwrap();
             let schemas = document["components"]["schemas"].as_object().unwrap();
             let mut references = 0;

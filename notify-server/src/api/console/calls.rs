@@ -11,11 +11,12 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::page::Visit;
+use super::visit::Visit;
+use crate::api::caller::Caller;
 use crate::api::error::ApiError;
-use crate::api::pipeline::RequestBody;
 use crate::api::pipeline::audit::{self, Operator};
-use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::pipeline::memory::RequestBody;
+use crate::api::request_ctx::RequestCtx;
 use crate::api::router::Router;
 use crate::api::routes::routes;
 use crate::store::audit::{discard_pending, record_next_write};

@@ -67,3 +67,16 @@ impl Form {
 pub(super) fn new_key() -> String {
     Uuid::now_v7().to_string()
 }
+
+pub(super) fn optional(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A whole number; adds a problem if the text is something else.
+pub(super) fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
+    let number = text.parse().ok();
+    if number.is_none() && !text.is_empty() {
+        problems.push(format!("{path}: must be a whole number"));
+    }
+    number
+}

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jiff::tz::TimeZone;
-use notify_core::{Platform, Timestamp};
+use notify_core::{Platform, ProviderKind, Timestamp};
 
 /// A time as HTML, in UTC. The script shows it in the time zone of the browser.
 pub(super) fn time(at: &Timestamp) -> String {
@@ -198,6 +198,17 @@ pub(super) fn bars<const PARTS: usize>(label: &str, bars: &[Bar<PARTS>]) -> Stri
     }
     svg.push_str("</svg>");
     svg
+}
+
+/// The name of a provider for people.
+pub(super) fn title_of(provider: ProviderKind) -> &'static str {
+    match provider {
+        ProviderKind::Apns => "APNs",
+        ProviderKind::Fcm => "FCM",
+        ProviderKind::WebPush => "Web Push",
+        ProviderKind::Messenger => "Messenger",
+        ProviderKind::Telegram => "Telegram",
+    }
 }
 
 #[cfg(test)]

@@ -11,20 +11,17 @@ mod form;
 mod format;
 mod page;
 mod problems;
+mod screen;
 mod screens;
 mod session;
 mod sign_in;
+mod visit;
 
-use std::future::Future;
-
-use warp::reply::Response;
-
-use self::form::Form;
 pub(crate) use self::page::error_page;
-use self::page::{Visit, asset, redirect};
-pub(crate) use self::session::{ConsoleSession, session_of};
+use self::page::{asset, redirect};
+use self::screen::action;
+pub(crate) use self::session::session_of;
 pub(crate) use self::sign_in::{FORM_BYTES_MAX, FirstSignIn};
-use crate::api::error::ApiError;
 use crate::api::router::{Endpoint, get_raw, post_raw};
 
 /// The path below which the console is.
@@ -53,40 +50,4 @@ pub(crate) fn own_address_routes() -> Vec<Endpoint> {
     let mut all = routes();
     all.push(get_raw("/", async |_| Ok(redirect("console/"))));
     all
-}
-
-/// A page that an operator reads. An image, frame or other part of a page cannot be one: the address of an image
-/// in a feed must not run the checks of the doctor.
-fn screen<Fut>(path: &'static str, show: fn(Visit) -> Fut) -> Endpoint
-where
-    Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
-{
-    get_raw(path, move |ctx| async move {
-        if session::is_part_of_page(ctx.headers()) {
-            return Err(ApiError::NotFound);
-        }
-        match session::of_caller(&ctx) {
-            Some(session) => show(Visit { ctx, session }).await,
-            None => Ok(sign_in::without_session(&ctx)),
-        }
-    })
-}
-
-/// A form that an operator submits. Forms of other sites are refused. A form of an earlier session is shown
-/// again, and nothing is done.
-fn action<Fut>(path: &'static str, run: fn(Visit, Form) -> Fut) -> Endpoint
-where
-    Fut: Future<Output = Result<Response, ApiError>> + Send + 'static,
-{
-    post_raw(path, move |ctx| async move {
-        session::check_same_origin(&ctx)?;
-        let Some(session) = session::of_caller(&ctx) else {
-            return Ok(sign_in::expired_form(&ctx));
-        };
-        let form = Form::parse(&ctx.body.bytes)?;
-        if !session.owns(&form) {
-            return sign_in::form_of_earlier_session(Visit { ctx, session }, &form).await;
-        }
-        run(Visit { ctx, session }, form).await
-    })
 }

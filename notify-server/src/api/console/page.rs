@@ -1,6 +1,6 @@
 //! What all pages share: the layout, the headers, the files, and the pages without a session.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use askama::Template;
 use bytes::Bytes;
@@ -10,9 +10,8 @@ use warp::Reply;
 use warp::reply::Response;
 
 use super::calls::AppScope;
-use super::session::ConsoleSession;
+use super::visit::Visit;
 use crate::api::error::ApiError;
-use crate::api::request_ctx::RequestCtx;
 use crate::keys::{hex, sha256};
 
 /// Files and images come from this server, or over https for images that notifications show. No script can
@@ -81,21 +80,7 @@ pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 pub(super) static ICONS: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_str!("assets/icons.svg")));
 
-/// An operator's request, with the operator's session.
-pub(super) struct Visit {
-    /// The request.
-    pub(super) ctx: RequestCtx,
-    /// The session.
-    pub(super) session: Arc<ConsoleSession>,
-}
-
 impl Visit {
-    /// A parameter of the query; empty if it is missing.
-    pub(super) fn query(&self, name: &str) -> Result<String, ApiError> {
-        let given = self.ctx.query()?.into_iter().find(|(given, _)| given == name);
-        Ok(given.map(|(_, value)| value).unwrap_or_default())
-    }
-
     /// The layout of a page of the installation.
     pub(super) async fn layout(
         &self,
@@ -369,6 +354,11 @@ pub(super) fn redirect(target: &str) -> Response {
     let location = HeaderValue::from_str(target).unwrap_or(HeaderValue::from_static("./"));
     response.headers_mut().insert(header::LOCATION, location);
     response
+}
+
+/// The address of an application's pages, relative to a page.
+pub(super) fn base_of(layout: &Layout, scope: &AppScope) -> String {
+    format!("{}apps/{}", layout.root, scope.app.id)
 }
 
 #[cfg(test)]

@@ -15,10 +15,12 @@ use uuid::Uuid;
 use warp::reply::Response;
 
 use super::form::Form;
-use super::page::{Visit, redirect};
+use super::page::redirect;
+use super::visit::Visit;
+use crate::api::caller::{Caller, ConsoleSession};
 use crate::api::error::ApiError;
 use crate::api::pipeline::audit;
-use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::request_ctx::RequestCtx;
 use crate::api::{Api, KeyCache};
 use crate::keys::sha256;
 use crate::store::audit::record_next_write;
@@ -43,17 +45,6 @@ const FORM_PURPOSE: &[u8] = b"form";
 pub(super) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What a browser does with a response (Fetch Metadata, section 2.1). `empty` is a request of a script.
 pub(super) const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// The session of a signed-in browser.
-#[derive(Debug)]
-pub(crate) struct ConsoleSession {
-    /// The stored session.
-    pub(super) access: SessionAccess,
-    /// The token that each form of this session contains.
-    pub(super) form_token: String,
-    /// The SHA-256 of the cookie's secret, by which the store finds the session.
-    hash: [u8; 32],
-}
 
 impl ConsoleSession {
     /// Whether the session still exists and has not expired, for a response that stays open. The stored

@@ -18,8 +18,9 @@ use warp::reply::Response;
 
 use super::calls::encoded;
 use super::form::Form;
-use super::page::{self, Layout, SignIn, Visit, local_target, redirect};
+use super::page::{self, Layout, SignIn, local_target, redirect};
 use super::session::{self, FETCH_DEST, FETCH_SITE};
+use super::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::request_ctx::{RequestCtx, decode_pairs};
 use crate::keys::{KeyKind, key_hash, sha256};

@@ -20,7 +20,7 @@ use warp::Reply;
 use warp::reply::Response;
 
 use crate::api::Api;
-use crate::api::console::ConsoleSession;
+use crate::api::caller::ConsoleSession;
 use crate::api::error::ApiError;
 use crate::api::request_ctx::RequestCtx;
 use crate::error_chain::error_chain;

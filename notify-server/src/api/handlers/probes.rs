@@ -1,11 +1,7 @@
-//! Endpoints for machines that operate the server: health, readiness, metrics, and the OpenAPI
-//! document.
+//! Endpoints for machines that operate the server: health, readiness and metrics.
 
-use std::sync::LazyLock;
-
-use bytes::Bytes;
 use http::{StatusCode, header};
-use notify_core::{ErrorBody, OpenApiQuery, Query};
+use notify_core::ErrorBody;
 use warp::Reply;
 use warp::reply::{Response, with_header};
 
@@ -13,9 +9,6 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::{JsonReply, json_bytes, json_response};
 use crate::api::request_ctx::RequestCtx;
 use crate::telemetry::MetricsFormat;
-
-static OPENAPI: LazyLock<String> = LazyLock::new(crate::api::openapi_json);
-static STRICT_OPENAPI: LazyLock<String> = LazyLock::new(crate::api::strict_openapi_json);
 
 /// `GET /healthz`: 200 while the process runs.
 pub(crate) async fn health(_: RequestCtx) -> Result<Response, ApiError> {
@@ -39,11 +32,4 @@ pub(crate) async fn metrics(ctx: RequestCtx) -> Result<Response, ApiError> {
     let text = ctx.api.operations.metrics(format).await;
     let response = Response::new(text.into());
     Ok(with_header(response, header::CONTENT_TYPE, format.content_type()).into_response())
-}
-
-/// `GET /openapi.json`.
-pub(crate) async fn openapi(ctx: RequestCtx) -> Result<Response, ApiError> {
-    let query = OpenApiQuery::parse(&ctx.query()?, ctx.received_at)?;
-    let document = if query.strict { &STRICT_OPENAPI } else { &OPENAPI };
-    Ok(json_response(StatusCode::OK, Bytes::from_static(document.as_bytes())))
 }

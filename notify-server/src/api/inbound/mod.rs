@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::api::Api;
+use crate::api::caller::{Caller, InboundWebhook};
 use crate::api::error::ApiError;
-use crate::api::request_ctx::{Caller, RequestCtx, decode_segment};
+use crate::api::request_ctx::{RequestCtx, decode_segment};
 use crate::provider_config::ProviderConfig;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
@@ -48,14 +49,6 @@ pub(crate) struct InboundWebhooks {
 /// The schema of a call's body: any object, because the platform defines it.
 pub(super) fn any_object_schema() -> Value {
     serde_json::json!({ "type": "object" })
-}
-
-/// An inbound webhook: its application and the configuration of its provider.
-#[derive(Debug)]
-pub(crate) struct InboundWebhook {
-    app: AppNo,
-    app_id: AppId,
-    config: ProviderConfig,
 }
 
 /// The webhook that a path names, or a decoy if there is none. A call of a decoy takes the same
@@ -165,17 +158,6 @@ fn app_id(segment: &str) -> Option<AppId> {
 }
 
 impl InboundWebhook {
-    /// The application whose webhook it is.
-    pub(crate) fn app(&self) -> AppNo {
-        self.app
-    }
-
-    /// The application, if the head alone authenticates a call. `None` for Messenger, which signs
-    /// the body.
-    pub(crate) fn authenticated_app(&self) -> Option<AppNo> {
-        matches!(self.config, ProviderConfig::Telegram(_)).then_some(self.app)
-    }
-
     /// The body as JSON. `None` for a body that is not JSON: the call is accepted, and a warning
     /// without the content is logged.
     fn json(&self, ctx: &RequestCtx, provider: ProviderKind) -> Option<Value> {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{name_of, reference};
+use super::shape::{name_of, reference};
 
 /// The field that tells variants of an object apart.
 const DISCRIMINATOR: &str = "type";

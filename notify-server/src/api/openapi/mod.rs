@@ -5,35 +5,34 @@
 mod flat;
 mod requests;
 mod responses;
+mod sections;
+mod security;
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
-use http::Method;
 use notify_core::schema::{
     CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, ModelSchema, SERVER_ID, Schemas,
 };
 use notify_core::{
     CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, KeyScope, Parameter, ParameterForm,
-    ProviderKind, Request, SEGMENT_NAME_CHARS_MAX,
+    ProviderKind, SEGMENT_NAME_CHARS_MAX,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
-pub(crate) use self::responses::OtherResponse;
+use self::sections::{Section, add_examples, section};
+use self::security::{
+    ADMIN_KEY, ADMIN_KEY_HEADER, API_KEY, DEVICE_SECRET, PUBLISHABLE_KEY, security_schemes,
+    takes_idempotency_key,
+};
+use self::shape::{JSON, Shape, name_of};
 use crate::api::handlers::docs_page;
+use crate::api::path::{placeholder, segments};
 use crate::api::pipeline::scopes::scope_of;
-use crate::api::router::{Endpoint, RequestBody, placeholder, segments};
-
-const JSON: &str = "application/json";
-const API_KEY: &str = "api_key";
-const ADMIN_KEY: &str = "admin_key";
-const ADMIN_KEY_HEADER: &str = "admin_key_header";
-const PUBLISHABLE_KEY: &str = "publishable_key";
-const DEVICE_SECRET: &str = "device_secret";
+use crate::api::router::{Endpoint, RequestBody};
 
 /// The two forms of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,38 +41,6 @@ pub(crate) enum DocumentForm {
     Flat,
     /// Valid are exactly the requests that the server accepts, as far as JSON Schema can express this.
     Strict,
-}
-
-/// The JSON model of a request or response body.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    /// Adds the schema of the model. Returns the reference to it.
-    add: fn(&mut Schemas) -> Value,
-}
-
-impl Shape {
-    /// The shape of a response.
-    pub(crate) fn of<T: ToSchema>() -> Self {
-        Self { add: Schemas::add_type::<T> }
-    }
-
-    /// The shape of a request.
-    pub(crate) fn of_request<R: Request>() -> Self {
-        Self { add: R::add_schema }
-    }
-
-    fn reference(self) -> Value {
-        (self.add)(&mut Schemas::default())
-    }
-
-    fn is<T: ToSchema>(self) -> bool {
-        self.reference() == reference(&T::name())
-    }
-}
-
-/// A reference to a schema.
-fn reference(name: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
 /// The document. It is a struct, because the members of a `Map` would be sorted by name: here they
@@ -240,11 +207,6 @@ fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> 
     names
 }
 
-/// The schema name in a reference.
-fn name_of(part: &Value) -> Option<&str> {
-    part.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")
-}
-
 /// Removes the links of rustdoc from descriptions, which come from the types.
 fn unlink_descriptions(schema: &mut Value) {
     match schema {
@@ -325,11 +287,6 @@ fn parameters(route: &Endpoint) -> Vec<Value> {
     parameters
 }
 
-/// Whether the request accepts an `Idempotency-Key`.
-fn takes_idempotency_key(route: &Endpoint) -> bool {
-    route.method == Method::POST && security_schemes(route.path) == [[API_KEY]]
-}
-
 fn query_parameter(parameter: &Parameter) -> Value {
     let allows_empty =
         matches!(parameter.form, ParameterForm::Text | ParameterForm::Integer { .. });
@@ -399,178 +356,7 @@ fn caller_id() -> Value {
     })
 }
 
-/// The credentials that a request needs: one of the lists, and everything in it.
-fn security_schemes(template: &str) -> &'static [&'static [&'static str]] {
-    let has_device = template.contains("{device_id}");
-    match segments(template).next() {
-        Some("v1") => &[&[API_KEY]],
-        Some("admin") => &[&[ADMIN_KEY], &[ADMIN_KEY_HEADER]],
-        Some("device") if has_device => &[&[PUBLISHABLE_KEY, DEVICE_SECRET]],
-        Some("device") => &[&[PUBLISHABLE_KEY]],
-        Some("web") if has_device => &[&[DEVICE_SECRET]],
-        _ => &[],
-    }
-}
-
 /// The chapter of the reference that an operation belongs to.
 fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
-}
-
-// `docs/api.md` is the source of descriptions and examples (`build.rs` finds it). The examples of the document
-// are tested against the models (`tests/tests/docs`).
-
-const REFERENCE: &str = include_str!(env!("SERVER_API_REFERENCE"));
-
-static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| sections(REFERENCE));
-
-/// The section of `docs/api.md` about one endpoint.
-#[derive(Default)]
-struct Section {
-    /// The chapter of the section.
-    chapter: &'static str,
-    /// The text of the section without the examples.
-    description: String,
-    /// Request bodies.
-    requests: Vec<Example>,
-    /// Response bodies.
-    responses: Vec<Example>,
-}
-
-/// A body, with a title if the endpoint has several.
-struct Example {
-    title: &'static str,
-    body: Value,
-}
-
-/// The section of an endpoint by its method and path.
-fn section(endpoint: &str) -> Option<&'static Section> {
-    SECTIONS.get(endpoint)
-}
-
-/// Adds examples to a media type.
-fn add_examples(media_type: &mut Value, examples: &[Example]) {
-    match examples {
-        [] => {}
-        [only] => media_type["example"] = only.body.clone(),
-        several => {
-            let by_name = several.iter().map(|example| {
-                let example_object = json!({ "summary": example.title, "value": example.body });
-                (example.title.replace(' ', "_"), example_object)
-            });
-            media_type["examples"] = Value::Object(by_name.collect::<Map<_, _>>());
-        }
-    }
-}
-
-/// The sections of a document, by the method and path of their endpoint. The text of a chapter
-/// before its first endpoint is skipped.
-fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
-    let mut sections = BTreeMap::new();
-    let (mut chapter, mut endpoint) = ("", None);
-    let mut section = Section::default();
-    let mut lines = document.lines();
-    while let Some(line) = lines.next() {
-        if line.starts_with("## ") || line.starts_with("### ") {
-            if let Some(endpoint) = endpoint.take() {
-                sections.insert(endpoint, section);
-            }
-            chapter = line.strip_prefix("## ").unwrap_or(chapter);
-            section = Section { chapter, ..Section::default() };
-            endpoint = line.strip_prefix("### `").map(|rest| rest.trim_end_matches('`'));
-        } else if let Some(fence) = line.strip_prefix("```") {
-            let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            section.add_example(fence, &body.join("\n"));
-        } else {
-            section.description.push_str(&without_links(line));
-            section.description.push('\n');
-        }
-    }
-    if let Some(endpoint) = endpoint {
-        sections.insert(endpoint, section);
-    }
-    for section in sections.values_mut() {
-        section.description = section.description.trim().to_owned();
-    }
-    sections
-}
-
-impl Section {
-    /// Adds the body of a fenced block: `json` is a response, `json request` and `form request` are
-    /// requests. A title follows after a colon.
-    fn add_example(&mut self, fence: &'static str, text: &str) {
-        let (kind, title) = fence.split_once(": ").unwrap_or((fence, ""));
-        let body = if kind.starts_with("form") {
-            url::form_urlencoded::parse(text.as_bytes())
-                .map(|(name, value)| (name.into_owned(), Value::from(value)))
-                .collect()
-        } else {
-            serde_json::from_str(text).unwrap_or_default()
-        };
-        let examples =
-            if kind.ends_with("request") { &mut self.requests } else { &mut self.responses };
-        examples.push(Example { title, body });
-    }
-}
-
-/// A line without relative links, which do not work outside of the documentation.
-fn without_links(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, link)) = rest.split_once('[') {
-        let parts = link.split_once("](").and_then(|(label, after)| {
-            let (target, after) = after.split_once(')')?;
-            Some((label, target, after))
-        });
-        text.push_str(before);
-        match parts {
-            Some((label, target, after)) if target.starts_with("http") => {
-                text.push_str(&format!("[{label}]({target})"));
-                rest = after;
-            }
-            Some((label, _, after)) if !label.contains('[') => {
-                text.push_str(label);
-                rest = after;
-            }
-            Some(_) | None => {
-                text.push('[');
-                rest = link;
-            }
-        }
-    }
-    text.push_str(rest);
-    text
-}
-
-#[cfg(test)]
-mod reference_tests {
-    use super::*;
-
-    #[test]
-    fn parses_sections_with_chapter_text_and_examples() {
-        let document = "# All\n\nFor everyone.\n\n## Things\n\nMany.\n\n### `POST /v1/things`\n\n\
-            Makes one,\n[as elsewhere](#things) or [there](https://there.example/).\n\n\
-            ```json request: a small one\n{\"size\": 1}\n```\n```json request: a large one\n\
-            {\"size\": 9}\n```\n```json\n{\"id\": \"a\"}\n```\nOnly `[1]` more.\n\n## Other\n\nText.\n";
-        let sections = sections(document);
-        assert_eq!(sections.keys().collect::<Vec<_>>(), [&"POST /v1/things"]);
-        let section = &sections["POST /v1/things"];
-        assert_eq!(section.chapter, "Things");
-        assert_eq!(
-            section.description,
-            "Makes one,\nas elsewhere or [there](https://there.example/).\n\nOnly `[1]` more."
-        );
-        let mut content = json!({});
-        add_examples(&mut content, &section.requests);
-        assert_eq!(
-            content,
-            json!({ "examples": {
-                "a_small_one": { "summary": "a small one", "value": { "size": 1 } },
-                "a_large_one": { "summary": "a large one", "value": { "size": 9 } },
-            } })
-        );
-        let mut content = json!({});
-        add_examples(&mut content, &section.responses);
-        assert_eq!(content, json!({ "example": { "id": "a" } }));
-    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use notify_core::schema::{IGNORED_BY_POLLS, ModelSchema};
 use serde_json::{Map, Value, json};
 
-use super::name_of;
+use super::shape::name_of;
 
 /// The schemas with the rules as keywords.
 pub(super) fn strict(models: BTreeMap<String, ModelSchema>) -> Map<String, Value> {

@@ -5,35 +5,14 @@ use notify_core::ErrorBody;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::JSON;
-use super::reference;
-use crate::api::openapi::takes_idempotency_key;
-use crate::api::openapi::{Example, add_examples};
+use super::sections::{Example, add_examples};
+use super::security::takes_idempotency_key;
+use super::shape::{JSON, OtherResponse, reference};
+use crate::api::path::{placeholder, segments};
 use crate::api::pipeline::scopes::scope_of;
-use crate::api::router::{Endpoint, placeholder, segments};
+use crate::api::router::Endpoint;
 
 const HTML: &str = "text/html";
-
-/// A successful response whose body is not the JSON of a model.
-#[derive(Clone, Copy)]
-pub(crate) struct OtherResponse {
-    /// Its status.
-    pub(crate) status: u16,
-    /// Its media types; empty if it has no body.
-    pub(crate) media_types: &'static [&'static str],
-}
-
-impl OtherResponse {
-    /// 200 with a body.
-    pub(crate) const fn ok(media_types: &'static [&'static str]) -> Self {
-        Self { status: 200, media_types }
-    }
-
-    /// The client has the current version.
-    pub(crate) const NOT_MODIFIED: Self = Self { status: 304, media_types: &[] };
-    /// A redirect.
-    pub(crate) const SEE_OTHER: Self = Self { status: 303, media_types: &[] };
-}
 
 /// The part of the API that an endpoint belongs to, which determines its error responses.
 #[derive(Clone, Copy, PartialEq, Eq)]

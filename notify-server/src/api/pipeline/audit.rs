@@ -3,8 +3,10 @@
 use http::Method;
 use notify_core::{AppId, AuditEntry, AuditSource, SessionId};
 
-use crate::api::request_ctx::{Caller, RequestCtx};
-use crate::api::router::{Endpoint, placeholder, segments};
+use crate::api::caller::Caller;
+use crate::api::path::{placeholder, segments};
+use crate::api::request_ctx::RequestCtx;
+use crate::api::router::Endpoint;
 use crate::keys::{hex, sha256};
 use crate::store::AdminKey;
 

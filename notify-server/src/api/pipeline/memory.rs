@@ -10,11 +10,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use notify_core::KeyId;
 use tokio::sync::Notify;
 
+use crate::api::caller::Caller;
 use crate::api::error::ApiError;
-use crate::api::request_ctx::Caller;
 use crate::store::AppNo;
 
 /// Limits in bytes: of all owners together, and of one owner. [`BodyMemory::new`] raises the limits
@@ -315,5 +316,21 @@ impl MemoryPermit {
 impl Drop for MemoryPermit {
     fn drop(&mut self) {
         self.release(self.bytes);
+    }
+}
+
+/// The body of a request, and the memory that is reserved for it.
+#[derive(Default)]
+pub(crate) struct RequestBody {
+    /// The body.
+    pub(crate) bytes: Bytes,
+    pub(super) _memory: Option<MemoryPermit>,
+}
+
+impl RequestBody {
+    /// A body that the server made itself. The request that caused it has reserved its memory.
+    #[cfg(feature = "console")]
+    pub(crate) fn of(bytes: Bytes) -> Self {
+        Self { bytes, _memory: None }
     }
 }

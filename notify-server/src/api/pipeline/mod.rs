@@ -2,8 +2,9 @@
 
 pub(crate) mod audit;
 mod auth;
-mod head;
-mod memory;
+pub(crate) mod head;
+mod key_cache;
+pub(crate) mod memory;
 mod rate_limits;
 mod request_body;
 pub(crate) mod scopes;
@@ -16,7 +17,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Body;
@@ -24,24 +24,26 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use warp::Reply;
 
-pub(crate) use self::auth::KeyCache;
-pub(crate) use self::head::{HEADER_BYTES_MAX, HEADERS_MAX};
-pub(crate) use self::memory::MemoryPermit;
-use self::memory::{BodyMemory, Owner, ResponseMemory};
+pub(crate) use self::key_cache::KeyCache;
+use self::memory::{BodyMemory, MemoryPermit, Owner, RequestBody, ResponseMemory};
 use self::rate_limits::{ClientAddresses, RateLimits};
 use self::request_body::{BodyLimits, read_body};
+pub(crate) use self::site::Port;
 use self::site::Site;
-pub(crate) use self::site::{ADMIN_API, Port};
-pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
+use crate::api::caller::Caller;
 use crate::api::console;
 use crate::api::device_calls::DeviceCall;
 use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::inbound::{self, InboundWebhooks};
-use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::json_reply::NO_STORE;
+use crate::api::network::network;
+use crate::api::path::is_below;
+use crate::api::request_ctx::RequestCtx;
 use crate::api::router::RouteMatch;
-use crate::api::server::{RequestStream, ResponseBody, network};
+use crate::api::server::request_stream::RequestStream;
+use crate::api::server::transfer::ResponseBody;
 use crate::store::audit::{record_next_write, with_audit};
 use crate::store::{as_request, set_requester, with_deadline};
 
@@ -54,9 +56,6 @@ pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 const ANONYMOUS_STOP_GRACE: Duration = Duration::from_secs(1);
 /// How long an authenticated caller may continue to send a body after the server began to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// `Cache-Control` of every response that does not set another one.
-pub(crate) const NO_STORE: &str = "no-store";
-
 /// Handles requests.
 pub(crate) struct Pipeline {
     api: Arc<Api>,
@@ -287,22 +286,6 @@ impl Pipeline {
     }
 }
 
-/// The body of a request, and the memory that is reserved for it.
-#[derive(Default)]
-pub(crate) struct RequestBody {
-    /// The body.
-    pub(crate) bytes: Bytes,
-    _memory: Option<MemoryPermit>,
-}
-
-impl RequestBody {
-    /// A body that the server made itself. The request that caused it has reserved its memory.
-    #[cfg(feature = "console")]
-    pub(crate) fn of(bytes: Bytes) -> Self {
-        Self { bytes, _memory: None }
-    }
-}
-
 /// The format of an error response: HTML below the paths of poll pages and of the console, which people
 /// open in a browser, JSON everywhere else.
 enum ErrorFormat {
@@ -372,11 +355,6 @@ fn without_body(mut response: Response<ResponseBody>) -> Response<ResponseBody> 
 /// Whether requests with this method have a body.
 fn has_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
-}
-
-/// Whether a path is `area` or below it.
-pub(in crate::api) fn is_below(path: &str, area: &str) -> bool {
-    path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// `X-Request-Id`.

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{HeaderMap, Method, header};
 use notify_core::KeyId;
 
+use crate::api::caller::Caller;
 use crate::api::error::ApiError;
 use crate::api::handlers::poll_page;
 use crate::api::limiter::Limiter;
-use crate::api::request_ctx::Caller;
 use crate::api::router::RouteMatch;
 use crate::config::{Config, Networks};
 
@@ -197,7 +197,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::server::network;
+    use crate::api::network::network;
 
     fn limits(per_minute: u32) -> RateLimits {
         RateLimits {

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::error::ApiError;
-use crate::api::pipeline::MemoryPermit;
-use crate::api::server::{MinRate, after};
+use crate::api::pipeline::memory::MemoryPermit;
+use crate::api::server::min_rate::MinRate;
+use crate::api::server::timeouts::after;
 
 /// The limits of one body.
 pub(super) struct BodyLimits<'a> {

@@ -3,9 +3,10 @@
 use http::Method;
 use notify_core::KeyScope;
 
+use crate::api::caller::Caller;
 use crate::api::error::ApiError;
-use crate::api::request_ctx::Caller;
-use crate::api::router::{Endpoint, segments};
+use crate::api::path::segments;
+use crate::api::router::Endpoint;
 
 /// The scope of the writes of each resource: the first segment of the path below `/v1`.
 const WRITES: &[(&str, KeyScope)] = &[

@@ -2,8 +2,10 @@
 //! `--console-listen`.
 
 use crate::api::console;
-use crate::api::router::Router;
-use crate::api::routes::{console_routes, public_routes, routes};
+use crate::api::handlers::probes;
+use crate::api::path::{ADMIN_API, is_below};
+use crate::api::router::{Endpoint, Router, get_raw};
+use crate::api::routes::{public_routes, routes};
 use crate::config::{Config, Switch};
 
 /// An address on which the server listens.
@@ -62,15 +64,20 @@ impl Site {
 
     /// Whether a path belongs to the console of this site.
     pub(super) fn is_console(&self, path: &str) -> bool {
-        self.has_console && super::is_below(path, console::AREA)
+        self.has_console && is_below(path, console::AREA)
     }
 
     /// Whether a path belongs to the admin API of this site. Elsewhere the path does not exist: a 401 would
     /// reveal that it does.
     pub(super) fn is_admin(&self, path: &str) -> bool {
-        self.has_admin && super::is_below(path, ADMIN_API)
+        self.has_admin && is_below(path, ADMIN_API)
     }
 }
 
-/// The path below which the admin API is.
-pub(crate) const ADMIN_API: &str = "/admin/v1";
+/// The routes of an address that has the console alone, with the probes for a proxy in front of it.
+fn console_routes() -> Vec<Endpoint> {
+    let mut all = console::own_address_routes();
+    all.push(get_raw("/healthz", probes::health));
+    all.push(get_raw("/readyz", probes::ready));
+    all
+}

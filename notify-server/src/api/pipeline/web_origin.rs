@@ -9,7 +9,6 @@ use warp::reply::Response;
 
 use crate::api::error::ApiError;
 use crate::api::router::RouteMatch;
-use crate::store::WebApp;
 
 /// Path below which browsers call.
 pub(super) const AREA: &str = "/web/v1";
@@ -21,37 +20,7 @@ pub(super) const BODY_BYTES_MAX: usize = 65_536;
 const PREFLIGHT_SECONDS: &str = "7200";
 /// Headers that a page may send.
 const HEADERS_ALLOWED: &str = "content-type, x-device-secret";
-/// Headers that a page may read.
-const HEADERS_EXPOSED: &str = "etag, retry-after, x-request-id";
 const SEC_FETCH_SITE: header::HeaderName = header::HeaderName::from_static("sec-fetch-site");
-
-/// An origin that an application allows.
-#[derive(Debug, Clone)]
-pub(crate) struct WebOrigin {
-    /// The application's id.
-    pub(crate) app: AppId,
-    /// What it allows browsers to do.
-    pub(crate) web: WebApp,
-    /// The origin, as the browser sent it.
-    origin: HeaderValue,
-}
-
-impl WebOrigin {
-    /// Returns the origin together with its application; `None` if the application does not allow
-    /// the origin.
-    pub(super) fn authorize(app: AppId, web: &WebApp, origin: HeaderValue) -> Option<Self> {
-        let is_allowed = origin.to_str().is_ok_and(|origin| web.access.allows_origin(origin));
-        is_allowed.then(|| Self { app, web: web.clone(), origin })
-    }
-
-    /// Adds the headers that allow the page to read a response. Credentials are never allowed,
-    /// because this API does not use cookies.
-    pub(super) fn add_cors_headers(&self, headers: &mut HeaderMap) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
-        let exposed = HeaderValue::from_static(HEADERS_EXPOSED);
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    }
-}
 
 /// The application id in a path below [`AREA`].
 pub(super) fn app_in_path(path: &str) -> Option<AppId> {

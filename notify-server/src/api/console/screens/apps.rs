@@ -14,9 +14,10 @@ use super::notifications::Row;
 use crate::api::console::calls::AppScope;
 use crate::api::console::form::Form;
 use crate::api::console::format;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

@@ -5,8 +5,8 @@ use notify_core::{
 };
 
 use crate::api::console::form::Form;
-use crate::api::console::page::Visit;
 use crate::api::console::problems::Problems;
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 
 /// The types of values, as the form names them.

@@ -15,19 +15,18 @@ use notify_core::{
 };
 use warp::reply::Response;
 
-use super::campaigns::feeds_by_id;
-use super::notifications::base_of;
+use super::campaigns::{EXAMPLE, feeds_by_id};
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::{Form, new_key};
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::keys::{hex, sha256};
 
-/// A campaign that an empty list shows.
-pub(super) const EXAMPLE: &str = include_str!("../templates/example_campaign.toml");
 /// The beginning of the line before a file in a text with several files.
 const FILE_MARK: &str = "# file: ";
 /// The campaigns that are read at once.

@@ -12,14 +12,18 @@ use notify_core::{
 };
 use warp::reply::Response;
 
-use super::notifications::base_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
+
+/// A campaign that an empty list shows.
+pub(super) const EXAMPLE: &str = include_str!("../templates/example_campaign.toml");
 
 /// The campaigns of a page.
 const ROWS: usize = 50;
@@ -68,7 +72,7 @@ async fn list(visit: Visit) -> Result<Response, ApiError> {
         base: base_of(&layout, &scope),
         is_filtered: !name.is_empty() || !status.is_empty() || offset > 0,
         statuses: &CampaignStatus::NAMES,
-        example: super::campaign_files::EXAMPLE,
+        example: EXAMPLE,
         layout,
         campaigns,
         name,

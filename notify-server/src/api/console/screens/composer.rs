@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::expressions::{self, ExpressionProblem};
 use super::platform_options::PlatformOptions;
-use crate::api::console::form::{Form, new_key};
+use crate::api::console::form::{Form, new_key, number, optional};
 use crate::api::console::format;
 
 /// The most buttons of a notification in a browser.
@@ -150,19 +150,6 @@ fn audience_fields(condition: &Value) -> (String, String) {
         return (name.clone(), rest.to_string());
     }
     (String::new(), audience.to_string())
-}
-
-pub(super) fn optional(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// A whole number; adds a problem if the text is something else.
-pub(super) fn number(text: &str, path: &str, problems: &mut Vec<String>) -> Option<u32> {
-    let number = text.parse().ok();
-    if number.is_none() && !text.is_empty() {
-        problems.push(format!("{path}: must be a whole number"));
-    }
-    number
 }
 
 impl Composer {

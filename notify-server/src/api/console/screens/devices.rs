@@ -10,12 +10,15 @@ use serde_json::json;
 use warp::reply::Response;
 
 use super::attributes::{self, AttributesPart};
-use super::notifications::{self, base_of, tone_of_outcome};
+use super::notifications::{self, tone_of_outcome};
 use crate::api::console::calls::{AppScope, encoded, with_query};
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::format;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, format, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

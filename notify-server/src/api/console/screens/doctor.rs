@@ -14,9 +14,11 @@ use notify_core::{
 use tokio::time::{Instant, timeout_at};
 use warp::reply::Response;
 
-use super::providers::title_of;
-use crate::api::console::page::{Layout, Visit, show};
-use crate::api::console::{format, screen};
+use crate::api::console::format;
+use crate::api::console::format::title_of;
+use crate::api::console::page::{Layout, show};
+use crate::api::console::screen::screen;
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

@@ -4,12 +4,13 @@ use askama::Template;
 use notify_core::WebhookEventType;
 use warp::reply::Response;
 
-use super::notifications::base_of;
 use crate::api::console::calls::with_query;
 use crate::api::console::format::argument;
-use crate::api::console::page::{Layout, Visit, show};
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::screen;
+use crate::api::console::screen::screen;
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::handlers::event_stream::{self, StreamReader};
 use crate::api::router::Endpoint;

@@ -8,12 +8,13 @@ use notify_core::{
 use warp::reply::Response;
 
 use super::campaigns::{feeds_by_id, shown_image};
-use super::notifications::base_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::{Form, new_key};
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

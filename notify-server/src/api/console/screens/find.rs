@@ -8,8 +8,9 @@ use uuid::Uuid;
 use warp::reply::Response;
 
 use crate::api::console::calls::{AppScope, encoded};
-use crate::api::console::page::{Layout, Visit, redirect, render};
-use crate::api::console::screen;
+use crate::api::console::page::{Layout, redirect, render};
+use crate::api::console::screen::screen;
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::keys::KeyKind;

@@ -10,11 +10,14 @@ use notify_core::{
 };
 use warp::reply::Response;
 
-use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded, with_query};
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
-use crate::api::console::{action, format, screen};
+use crate::api::console::format;
+use crate::api::console::format::title_of;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::playground;
@@ -180,11 +183,6 @@ fn counts_of(counts: &Counts) -> Vec<Count> {
     .map(|(name, value)| Count { name, value })
     .into_iter()
     .collect()
-}
-
-/// The address of an application's pages, relative to a page.
-pub(super) fn base_of(layout: &Layout, scope: &AppScope) -> String {
-    format!("{}apps/{}", layout.root, scope.app.id)
 }
 
 async fn notification(visit: Visit) -> Result<Response, ApiError> {

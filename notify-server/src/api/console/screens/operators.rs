@@ -10,9 +10,10 @@ use warp::reply::Response;
 
 use crate::api::console::calls::encoded;
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 use crate::config::Span;

@@ -8,8 +8,7 @@ use notify_core::{
 };
 use serde_json::Value;
 
-use super::composer::{number, optional};
-use crate::api::console::form::Form;
+use crate::api::console::form::{Form, number, optional};
 
 /// A field for one option.
 pub(super) struct OptionField {

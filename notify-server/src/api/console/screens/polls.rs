@@ -4,10 +4,11 @@ use askama::Template;
 use notify_core::{NotificationList, NotificationRecord, Poll, PollAnswer, Timestamp};
 use warp::reply::Response;
 
-use super::notifications::base_of;
 use crate::api::console::calls::encoded;
-use crate::api::console::page::{Layout, Visit, redirect, show};
-use crate::api::console::screen;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
+use crate::api::console::screen::screen;
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

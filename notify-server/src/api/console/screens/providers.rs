@@ -14,12 +14,14 @@ use warp::reply::Response;
 
 use self::fields::{FieldView, about, body_of, fields_of};
 use super::doctor::{FindingRow, name_of};
-use super::notifications::base_of;
 use crate::api::console::calls::AppScope;
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::format::title_of;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 
@@ -32,17 +34,6 @@ pub(super) fn routes() -> Vec<Endpoint> {
         action("/console/apps/{app}/providers/{provider}/resume", resume),
         action("/console/apps/{app}/providers/{provider}/delete", delete),
     ]
-}
-
-/// The name of a provider for people.
-pub(super) fn title_of(provider: ProviderKind) -> &'static str {
-    match provider {
-        ProviderKind::Apns => "APNs",
-        ProviderKind::Fcm => "FCM",
-        ProviderKind::WebPush => "Web Push",
-        ProviderKind::Messenger => "Messenger",
-        ProviderKind::Telegram => "Telegram",
-    }
 }
 
 /// The state of a provider: the word of the API, and the class of its badge.

@@ -11,14 +11,16 @@ use serde_json::Value;
 use warp::reply::Response;
 
 use super::composer::{Composed, Composer};
-use super::notifications::base_of;
-use super::providers::title_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::drawing::Drawing;
 use crate::api::console::form::{Form, new_key};
-use crate::api::console::page::{Layout, Visit, redirect, render};
+use crate::api::console::format;
+use crate::api::console::format::title_of;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, render};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, format, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

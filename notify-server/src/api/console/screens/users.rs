@@ -6,12 +6,14 @@ use notify_core::{PatchUser, Success, User, UserDevice, UserId, UserList};
 use warp::reply::Response;
 
 use super::attributes::{self, AttributesPart, Refused};
-use super::notifications::base_of;
 use crate::api::console::calls::{AppScope, encoded};
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::format;
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, format, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

@@ -6,12 +6,13 @@ use notify_core::{ProviderKind, ProviderView, SetWebAccess, Success, WebAccess};
 use warp::reply::Response;
 
 use super::doctor::name_of;
-use super::notifications::base_of;
 use crate::api::console::calls::AppScope;
 use crate::api::console::form::Form;
-use crate::api::console::page::{Layout, Visit, redirect, show};
+use crate::api::console::page::base_of;
+use crate::api::console::page::{Layout, redirect, show};
 use crate::api::console::problems::Problems;
-use crate::api::console::{action, screen};
+use crate::api::console::screen::{action, screen};
+use crate::api::console::visit::Visit;
 use crate::api::error::ApiError;
 use crate::api::router::Endpoint;
 

@@ -3,9 +3,8 @@
 
 mod i18n;
 mod render;
+mod visitor;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use notify_core::AnswerId;
@@ -19,12 +18,11 @@ use warp::reply::Response;
 
 use self::render::VoteState;
 pub(crate) use self::render::error_page;
+use self::visitor::{VISITOR_ID_PATTERN, VisitorId};
 use crate::api::error::ApiError;
 use crate::api::handlers::polls;
-use crate::api::pipeline::NO_STORE;
+use crate::api::json_reply::NO_STORE;
 use crate::api::request_ctx::{RequestCtx, decode_pairs};
-use crate::keys::sha256;
-use crate::store::Visitor;
 
 /// Path below which these pages are.
 pub(crate) const AREA: &str = "/polls";
@@ -144,89 +142,4 @@ fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
         None => None,
     };
     Ok(Form { answer, visitor })
-}
-
-// The id of a visitor is random, and sent in the form and, after the vote, in a cookie. It
-// identifies one browser at one poll. Only its hash is stored.
-
-/// Random bytes of an id.
-const ID_BYTES: usize = 16;
-/// The pattern of an id: [`ID_BYTES`] in base64url.
-const VISITOR_ID_PATTERN: &str = "^[A-Za-z0-9_-]{21}[AQgw]$";
-const COOKIE: &str = "visitor";
-/// How long the browser stores the cookie: a year, in seconds.
-const COOKIE_SECONDS: u32 = 31_536_000;
-
-/// The id of a visitor, as the browser stores it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct VisitorId(String);
-
-impl VisitorId {
-    /// A new random id.
-    fn random() -> Self {
-        let mut random = [0; ID_BYTES];
-        aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
-        Self(URL_SAFE_NO_PAD.encode(random))
-    }
-
-    /// Parses an id.
-    fn parse(text: &str) -> Option<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        (bytes.len() == ID_BYTES).then(|| Self(text.to_owned()))
-    }
-
-    /// The id in the cookie.
-    fn from_cookies<'h>(headers: impl Iterator<Item = &'h HeaderValue>) -> Option<Self> {
-        let lines = headers.filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| {
-            let (name, value) = pair.trim().split_once('=')?;
-            (name == COOKIE).then_some(value)
-        });
-        pairs.find_map(Self::parse)
-    }
-
-    /// The value of the form's hidden field.
-    fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The hash that is stored.
-    fn hash(&self) -> Visitor {
-        Visitor::of(&sha256(self.0.as_bytes()))
-    }
-
-    /// The cookie. Without `Path` the cookie applies to this poll alone, whatever path a proxy
-    /// adds. Scripts cannot read the cookie, and forms of other sites do not send it.
-    fn cookie(&self, secure: bool) -> HeaderValue {
-        let secure = if secure { "; Secure" } else { "" };
-        let cookie = format!(
-            "{COOKIE}={}; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Lax{secure}",
-            self.0
-        );
-        HeaderValue::try_from(cookie).expect("base64 is visible ASCII")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_the_id_from_the_cookie() {
-        let id = VisitorId::random();
-        assert_ne!(id, VisitorId::random());
-        let line = id.cookie(true);
-        let line = line.to_str().unwrap();
-        assert!(line.ends_with("; Max-Age=31536000; HttpOnly; SameSite=Lax; Secure"), "{line}");
-        assert!(!id.cookie(false).to_str().unwrap().contains("Secure"));
-        let pair = line.split(';').next().unwrap();
-        let own = |lines: &[&str]| {
-            let lines: Vec<HeaderValue> = lines.iter().map(|line| line.parse().unwrap()).collect();
-            VisitorId::from_cookies(lines.iter())
-        };
-        assert_eq!(own(&[&format!("a=b; visitor=short;{pair}")]), Some(id.clone()));
-        assert_eq!(own(&["x=1", pair]), Some(id.clone()));
-        assert_eq!(own(&["visitor=", "visitors=AAAAAAAAAAAAAAAAAAAAAA"]), None);
-        assert_eq!(id.hash(), VisitorId::parse(id.as_str()).unwrap().hash());
-    }
 }

@@ -11,8 +11,8 @@ use warp::Reply;
 use warp::reply::Response;
 
 use crate::api::error::ApiError;
-use crate::api::handlers::poll_page::VisitorId;
 use crate::api::handlers::poll_page::i18n::{Strings, direction};
+use crate::api::handlers::poll_page::visitor::VisitorId;
 use crate::keys::sha256;
 
 const STYLE: &str = include_str!("style.css");
